@@ -1,0 +1,17 @@
+// The CPU backend: OpenBLAS sgemm a tile at a time (README.md says how a tile is computed).
+#ifndef RISKKV_KERNELS_CPU_CPU_BACKEND_H_
+#define RISKKV_KERNELS_CPU_CPU_BACKEND_H_
+
+#include <memory>
+#include <string>
+
+#include "kernels/backend.h"
+
+namespace riskkv::kernels {
+
+// `note` says why this backend was chosen. kInvalidArgument when threads is below 1.
+Status CreateCpuBackend(int threads, std::string note, std::unique_ptr<Backend>* backend);
+
+}  // namespace riskkv::kernels
+
+#endif  // RISKKV_KERNELS_CPU_CPU_BACKEND_H_
