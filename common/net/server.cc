@@ -5,6 +5,7 @@
 
 #include "common/base/status.h"
 #include "fmt/format.h"
+#include "grpc/health/v1/health.pb.h"
 #include "grpcpp/ext/proto_server_reflection_plugin.h"
 #include "grpcpp/health_check_service_interface.h"
 
@@ -33,6 +34,8 @@ absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions&
   static std::once_flag plugins;
   std::call_once(plugins, [] {
     grpc::EnableDefaultHealthCheckService(true);
+    // A reference, or the linker drops the health descriptor from the static library and reflection cannot show it.
+    grpc::health::v1::HealthCheckRequest::descriptor();
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   });
   std::unique_ptr<RpcServer> result(new RpcServer());
