@@ -65,6 +65,7 @@ void RpcServer::SetServing(bool serving) {
 }
 
 void RpcServer::Shutdown(absl::Duration deadline) {
+  if (!server_) return;  // Start failed
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(deadline));
   server_->Wait();
 }
