@@ -3,6 +3,7 @@
 #define RISKKV_COMMON_PREDICTOR_REBUILD_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/status/statusor.h"

@@ -12,10 +12,15 @@
 
 namespace riskkv {
 
-// Fits the selection set of a fake engine from one prefill of its own cache. Profiles: "exact", "risk-0.002" and
-// "risk-0.005" (all groups, marked gated), "ungated-safest" (group 0). Probe bounds 0.02. `ends` as given.
-absl::StatusOr<std::shared_ptr<const PredictorSet>> MakeSelectionSet(Engine& fake, EndsPolicy ends = {},
-                                                                     kernels::WeightType type = kernels::WeightType::kF32);
+// The selection set of a fake engine's model (engine/fake/fake_model.h, FakePredictor): rebuilds its omitted layers bit
+// for bit when the fingerprint says no RoPE. Profiles: "exact", "risk-0.002" (group 0), "risk-0.005" (all groups; both
+// marked gated) and "ungated-safest" (group 0). Probe bounds are 0.02 of the variance. `scale` other than 1 is a wrong
+// predictor, for tests of the probe.
+absl::StatusOr<std::string> SelectionSetBytes(const ModelFacts& fake, EndsPolicy ends = {},
+                                              kernels::WeightType type = kernels::WeightType::kF32, float scale = 1.0f);
+absl::StatusOr<std::shared_ptr<const PredictorSet>> MakeSelectionSet(const ModelFacts& fake, EndsPolicy ends = {},
+                                                                     kernels::WeightType type = kernels::WeightType::kF32,
+                                                                     float scale = 1.0f);
 
 }  // namespace riskkv
 

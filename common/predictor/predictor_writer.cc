@@ -1,0 +1,106 @@
+// Writing a predictor set: see predictor_set.h.
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+
+#include "common/base/digest.h"
+#include "common/base/status.h"
+#include "common/predictor/mapped_file.h"
+#include "common/predictor/predictor_set.h"
+#include "common/predictor/set_format.h"
+#include "common/predictor/set_json.h"
+#include "fmt/format.h"
+#include "kernels/fp16.h"
+
+namespace riskkv {
+namespace {
+
+// The weights in their file form. INVALID_ARGUMENT for one that is not finite there.
+absl::StatusOr<std::string> Encode(const std::vector<float>& values, kernels::WeightType type, const std::string& name) {
+  std::string out;
+  if (type == kernels::WeightType::kF32) {
+    out.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+  } else {
+    out.resize(values.size() * sizeof(uint16_t));
+    std::vector<uint16_t> half(values.size());
+    kernels::FloatToHalf(values.data(), half.data(), values.size());
+    std::memcpy(out.data(), half.data(), out.size());
+    if (!kernels::AllFinite(half.data(), half.size())) {
+      return absl::InvalidArgumentError(fmt::format("tensor {}: a weight does not fit fp16", name));
+    }
+  }
+  for (float v : values) {
+    if (!std::isfinite(v)) return absl::InvalidArgumentError(fmt::format("tensor {}: a weight is {}", name, v));
+  }
+  return out;
+}
+
+absl::Status CheckShape(const std::vector<float>& values, int64_t wanted, const std::string& name) {
+  if (static_cast<int64_t>(values.size()) == wanted) return absl::OkStatus();
+  return absl::InvalidArgumentError(fmt::format("tensor {} has {} weights, its group needs {}", name, values.size(), wanted));
+}
+
+absl::Status AsInvalidArgument(const absl::Status& status) {
+  return status.ok() ? status : absl::InvalidArgumentError(status.message());
+}
+
+// Encoded tensors by name, and views onto them for the container.
+struct EncodedTensors {
+  std::map<std::string, std::string> bytes;
+  std::map<std::string, TensorView> views;
+
+  absl::Status Add(const std::string& name, const std::vector<float>& values, std::vector<int64_t> shape,
+                   kernels::WeightType type) {
+    int64_t count = 1;
+    for (int64_t d : shape) count *= d;
+    RETURN_IF_ERROR(CheckShape(values, count, name));
+    ASSIGN_OR_RETURN(bytes[name], Encode(values, type, name));
+    views[name] = {type == kernels::WeightType::kF16 ? "F16" : "F32", std::move(shape), bytes[name]};
+    return absl::OkStatus();
+  }
+};
+
+}  // namespace
+
+absl::StatusOr<std::string> SerializePredictorSet(const Fingerprint& fingerprint, const SetInfo& info,
+                                                  const std::vector<GroupTensors>& tensors, kernels::WeightType type) {
+  if (tensors.size() != info.groups.size()) {
+    return absl::InvalidArgumentError(fmt::format("{} groups of tensors for {} groups", tensors.size(), info.groups.size()));
+  }
+  RETURN_IF_ERROR(AsInvalidArgument(CheckSetInfo(info, fingerprint.layout)));
+  const int kv = fingerprint.layout.kv();
+  EncodedTensors encoded;
+  for (std::size_t g = 0; g < tensors.size(); ++g) {
+    const int64_t d_in = InputWidth(info.groups[g].spec, kv), d_out = OutputWidth(info.groups[g].spec, kv);
+    RETURN_IF_ERROR(encoded.Add(WeightTensorName(static_cast<int>(g)), tensors[g].b, {d_in, d_out}, type));
+    RETURN_IF_ERROR(encoded.Add(BiasTensorName(static_cast<int>(g)), tensors[g].bias, {d_out}, type));
+  }
+  nlohmann::json description = ToJson(info);
+  description["fingerprint"] = ToJson(fingerprint);
+  description["weights"] = type == kernels::WeightType::kF16 ? "f16" : "f32";
+  const std::map<std::string, std::string> metadata = {{"format", kSetFormatName},
+                                                       {"format_version", kSetFormatVersion},
+                                                       {kContentDigestKey, std::string(64, '0')},
+                                                       {kSetDescriptionKey, description.dump()}};
+  std::string out = WriteSafetensors(metadata, encoded.views);
+  RETURN_IF_ERROR(StampContentDigest(out));
+  return out;
+}
+
+absl::StatusOr<std::string> WritePredictorSet(const std::string& bytes, const std::string& destination) {
+  namespace fs = std::filesystem;
+  if (destination.empty()) return absl::InvalidArgumentError("no file or folder to write the predictor set to");
+  std::error_code error;
+  const bool folder = destination.back() == '/' || fs::is_directory(destination, error);
+  const fs::path path = folder ? fs::path(destination) / (Sha256Hex(bytes) + PredictorSet::kExtension) : fs::path(destination);
+  if (path.has_parent_path()) {
+    fs::create_directories(path.parent_path(), error);
+    if (error) {
+      return absl::InternalError(fmt::format("cannot make the folder {}: {}", path.parent_path().string(), error.message()));
+    }
+  }
+  RETURN_IF_ERROR(WriteFileAtomically(path.string(), bytes));
+  return path.string();
+}
+
+}  // namespace riskkv

@@ -1,0 +1,169 @@
+#include "common/predictor/ridge.h"
+
+#include <cblas.h>
+
+#include <cmath>
+#include <limits>
+
+#include "common/base/status.h"
+#include "fmt/format.h"
+
+// LAPACK from OpenBLAS; Debian ships no header for it without lapacke.
+extern "C" {
+void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
+void dpotrs_(const char* uplo, const int* n, const int* nrhs, const double* a, const int* lda, double* b, const int* ldb,
+             int* info);
+}
+
+namespace riskkv {
+namespace {
+
+std::size_t Size(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
+
+}  // namespace
+
+RidgeAccumulator::RidgeAccumulator(int d_in, int d_out)
+    : d_in_(d_in),
+      d_out_(d_out),
+      sx_(static_cast<std::size_t>(d_in)),
+      sy_(static_cast<std::size_t>(d_out)),
+      syy_(static_cast<std::size_t>(d_out)),
+      xx_(Size(d_in, d_in)),
+      yx_(Size(d_out, d_in)) {}
+
+void RidgeAccumulator::Add(const double* x, const double* y, int64_t rows) {
+  if (rows <= 0) return;
+  const int n = static_cast<int>(rows);
+  cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, d_in_, n, 1.0, x, d_in_, 1.0, xx_.data(), d_in_);
+  cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, d_out_, d_in_, n, 1.0, y, d_out_, x, d_in_, 1.0, yx_.data(), d_in_);
+  for (int t = 0; t < n; ++t) {
+    for (int i = 0; i < d_in_; ++i) sx_[i] += x[Size(t, d_in_) + i];
+    for (int j = 0; j < d_out_; ++j) {
+      const double v = y[Size(t, d_out_) + j];
+      sy_[j] += v;
+      syy_[j] += v * v;
+    }
+  }
+  rows_ += rows;
+}
+
+void RidgeAccumulator::Merge(const RidgeAccumulator& other) {
+  auto add = [](std::vector<double>& to, const std::vector<double>& from) {
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] += from[i];
+  };
+  add(sx_, other.sx_);
+  add(sy_, other.sy_);
+  add(syy_, other.syy_);
+  add(xx_, other.xx_);
+  add(yx_, other.yx_);
+  rows_ += other.rows_;
+}
+
+double RidgeAccumulator::LabelVariance(int from, int to) const {
+  const double n = static_cast<double>(rows_);
+  double sum = 0;
+  for (int j = from; j < to; ++j) sum += syy_[j] / n - (sy_[j] / n) * (sy_[j] / n);
+  return sum;
+}
+
+std::vector<double> RidgeAccumulator::SquaredErrors(const RidgeSolution& s) const {
+  // |y - xA - b|^2 summed = syy - 2 a.(Y'X) - 2 b sy + a' XX a + 2 b a.sx + n b^2, for each column a of A.
+  std::vector<double> xxa(Size(d_in_, d_out_));
+  cblas_dsymm(CblasRowMajor, CblasLeft, CblasUpper, d_in_, d_out_, 1.0, xx_.data(), d_in_, s.a.data(), d_out_, 0.0,
+              xxa.data(), d_out_);
+  std::vector<double> errors(syy_);
+  for (int i = 0; i < d_in_; ++i) {
+    const double* a = s.a.data() + Size(i, d_out_);
+    const double* q = xxa.data() + Size(i, d_out_);
+    for (int j = 0; j < d_out_; ++j) {
+      errors[j] += a[j] * (q[j] - 2.0 * yx_[Size(j, d_in_) + i] + 2.0 * s.b[j] * sx_[i]);
+    }
+  }
+  const double n = static_cast<double>(rows_);
+  for (int j = 0; j < d_out_; ++j) errors[j] += s.b[j] * (n * s.b[j] - 2.0 * sy_[j]);
+  return errors;
+}
+
+absl::StatusOr<RidgeSolver> RidgeSolver::Create(const RidgeAccumulator& sums) {
+  if (sums.rows_ <= 0) return absl::InvalidArgumentError("ridge: no rows");
+  RidgeSolver solver;
+  const int d_in = solver.d_in_ = sums.d_in_;
+  const int d_out = solver.d_out_ = sums.d_out_;
+  const double n = static_cast<double>(sums.rows_);
+  solver.mean_x_ = sums.sx_;
+  solver.mean_y_ = sums.sy_;
+  for (double& m : solver.mean_x_) m /= n;
+  for (double& m : solver.mean_y_) m /= n;
+  solver.cov_ = sums.xx_;
+  solver.cross_ = sums.yx_;
+  for (int i = 0; i < d_in; ++i) {
+    for (int j = i; j < d_in; ++j) {
+      double& c = solver.cov_[Size(i, d_in) + j];
+      c = c / n - solver.mean_x_[i] * solver.mean_x_[j];
+    }
+    solver.scale_ += solver.cov_[Size(i, d_in) + i] / d_in;
+  }
+  for (int j = 0; j < d_out; ++j) {
+    for (int i = 0; i < d_in; ++i) {
+      double& c = solver.cross_[Size(j, d_in) + i];
+      c = c / n - solver.mean_y_[j] * solver.mean_x_[i];
+    }
+  }
+  if (!(solver.scale_ > 0) || !std::isfinite(solver.scale_)) {
+    return absl::InvalidArgumentError(fmt::format("ridge: mean feature variance is {}", solver.scale_));
+  }
+  return solver;
+}
+
+absl::StatusOr<RidgeSolution> RidgeSolver::Solve(double lambda) const {
+  if (!(lambda > 0) || !std::isfinite(lambda)) {
+    return absl::InvalidArgumentError(fmt::format("ridge: lambda {} is not positive", lambda));
+  }
+  std::vector<double> factor = cov_;
+  for (int i = 0; i < d_in_; ++i) factor[Size(i, d_in_) + i] += lambda * scale_;
+  std::vector<double> at = cross_;  // [d_out, d_in]: column-major [d_in, d_out], as LAPACK wants it
+  // The row-major upper triangle is LAPACK's lower one.
+  int info = 0;
+  dpotrf_("L", &d_in_, factor.data(), &d_in_, &info);
+  if (info != 0) return absl::InternalError(fmt::format("ridge: not positive definite at lambda {} (row {})", lambda, info));
+  dpotrs_("L", &d_in_, &d_out_, factor.data(), &d_in_, at.data(), &d_in_, &info);
+  if (info != 0) return absl::InternalError(fmt::format("ridge: dpotrs failed with {}", info));
+  RidgeSolution s{d_in_, d_out_, std::vector<double>(Size(d_in_, d_out_)), mean_y_};
+  for (int j = 0; j < d_out_; ++j) {
+    for (int i = 0; i < d_in_; ++i) {
+      const double a = at[Size(j, d_in_) + i];
+      s.a[Size(i, d_out_) + j] = a;
+      s.b[j] -= mean_x_[i] * a;
+    }
+  }
+  return s;
+}
+
+std::vector<double> DefaultLambdaGrid() { return {1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1}; }
+
+absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeAccumulator& fit, const RidgeAccumulator& held_out,
+                                          const std::vector<double>& grid) {
+  if (held_out.rows() <= 0) return absl::InvalidArgumentError("ridge: no held-out rows to choose lambda on");
+  ASSIGN_OR_RETURN(const RidgeSolver solver, RidgeSolver::Create(fit));
+  const double total = held_out.LabelVariance(0, held_out.d_out()) * static_cast<double>(held_out.rows());
+  LambdaChoice choice;
+  choice.error = std::numeric_limits<double>::infinity();
+  for (double lambda : grid) {
+    const auto solution = solver.Solve(lambda);
+    if (!solution.ok()) continue;
+    double error = 0;
+    for (double e : held_out.SquaredErrors(*solution)) error += e;
+    error = total > 0 ? error / total : error;
+    choice.curve.push_back({lambda, error});
+    if (error < choice.error) {
+      choice.error = error;
+      choice.lambda = lambda;
+    }
+  }
+  if (choice.curve.empty() || choice.lambda <= 0) return absl::InternalError("ridge: no lambda of the grid can be solved");
+  return choice;
+}
+
+void PinBlas() { openblas_set_num_threads(1); }
+
+}  // namespace riskkv
