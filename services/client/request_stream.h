@@ -1,0 +1,102 @@
+// One request as a client sees it: an unbroken stream of tokens, wherever it runs. Opens streams to workers, follows
+// moves, attaches again when a stream breaks, asks the coordinator when nobody said where the request went.
+#ifndef RISKKV_SERVICES_CLIENT_REQUEST_STREAM_H_
+#define RISKKV_SERVICES_CLIENT_REQUEST_STREAM_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "riskkv/v1/generation.pb.h"
+#include "services/client/core/delivery_log.h"
+#include "services/client/core/stream_merger.h"
+#include "services/client/event_queue.h"
+#include "services/client/locator.h"
+#include "services/client/stream_source.h"
+
+namespace riskkv::client {
+
+struct StreamOptions {
+  std::string coordinator;                          // for Locate; empty: only Moving and Moved are followed
+  bool pre_attach = true;                           // attach to the candidate ahead of the decision
+  int max_attempts = 10;                            // attaches in a row that brought no token; then the last error
+  absl::Duration backoff = absl::Milliseconds(20);  // before the second attempt, doubled up to max_backoff
+  absl::Duration max_backoff = absl::Seconds(1);
+  absl::Duration locate_timeout = absl::Seconds(2);
+  absl::Duration stall = absl::Seconds(15);         // silence after which the coordinator is asked, if there is one
+  bool acknowledge = true;                          // tell the owner that the end was received
+};
+
+// What Next() hands out. MovingEvent and MovedEvent are news, the stream follows by itself.
+using StreamItem = std::variant<TokenEvent, StartedEvent, MovingEvent, MovedEvent, FinishedEvent>;
+
+// Stop() is thread-safe; everything else belongs to one thread.
+class RequestStream {
+ public:
+  static std::unique_ptr<RequestStream> Generate(const std::string& address, const v1::GenerateRequest& request,
+                                                 StreamOptions options, const Clock* clock);
+  // min_epoch: the highest epoch seen before, 0 for none.
+  static std::unique_ptr<RequestStream> Attach(const std::string& address, const std::string& request_id,
+                                               int64_t next_index, uint64_t min_epoch, StreamOptions options,
+                                               const Clock* clock);
+  ~RequestStream();
+
+  // Blocks. After FinishedEvent or an error: OUT_OF_RANGE. CANCELLED after Stop(); DEADLINE_EXCEEDED when nothing came in
+  // time (call again).
+  absl::StatusOr<StreamItem> Next(absl::Duration timeout = absl::InfiniteDuration());
+  // Detaches: the request goes on without this client.
+  void Stop() { queue_.Close(); }
+  // Asks the owner to end the request. True: it was running.
+  absl::StatusOr<bool> CancelRequest();
+
+  const std::string& request_id() const { return request_id_; }
+  const StreamMerger& merger() const { return merger_; }
+  const DeliveryLog& log() const { return log_; }
+  int64_t attaches() const { return attaches_; }
+
+ private:
+  RequestStream(StreamOptions options, int64_t next_index, uint64_t min_epoch, const Clock* clock);
+  std::optional<absl::StatusOr<StreamItem>> Handle(const QueuedEvent& queued);
+  std::optional<absl::StatusOr<StreamItem>> Act(const QueuedEvent& queued, Verdict verdict);
+  absl::StatusOr<StreamItem> Deliver(const QueuedEvent& queued);
+  absl::StatusOr<StreamItem> Finish(const FinishedEvent& end);
+  std::optional<absl::StatusOr<StreamItem>> PlanReattach(absl::Status why);
+  absl::StatusOr<StreamItem> Fail(absl::Status error);
+  std::optional<absl::StatusOr<StreamItem>> RunDue();
+  absl::Status AskCoordinator();
+  void AttachOwner();
+  void PreAttach();
+  void ForgetCandidate();
+  SourceId Open(const Target& target, StreamSource::Starter starter);
+  SourceId OpenAttach(const Target& target);
+  void Close(SourceId source);
+  bool AttachedToOwner() const;
+  absl::Duration NextDue(absl::Duration deadline) const;
+
+  const StreamOptions options_;
+  const Clock* const clock_;
+  std::optional<Locator> locator_;
+  EventQueue queue_;
+  StreamMerger merger_;
+  DeliveryLog log_;
+  std::string request_id_;
+  std::map<SourceId, std::unique_ptr<StreamSource>> sources_;
+  SourceId next_source_ = 1;
+  int failures_ = 0;                            // attaches since the last token
+  int64_t attaches_ = 0;
+  std::optional<absl::Duration> attach_due_;    // the owner has to be attached then
+  std::optional<Target> candidate_;             // named by Moving, not decided yet
+  std::optional<absl::Duration> candidate_due_;
+  SourceId candidate_source_ = 0;
+  absl::Duration last_news_;
+  bool ended_ = false;
+};
+
+}  // namespace riskkv::client
+
+#endif  // RISKKV_SERVICES_CLIENT_REQUEST_STREAM_H_
