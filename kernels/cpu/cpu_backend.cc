@@ -10,9 +10,9 @@
 
 #include "kernels/cpu/aligned_buffer.h"
 #include "kernels/cpu/cpu_info.h"
+#include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rope_table.h"
 #include "kernels/cpu/row_ops.h"
-#include "kernels/cpu/sgemm.h"
 #include "kernels/cpu/worker_pool.h"
 #include "kernels/fp16.h"
 #include "kernels/plan.h"
@@ -22,7 +22,7 @@ namespace riskkv::kernels {
 namespace {
 
 struct CpuGroup {
-  AlignedBuffer b;     // [d_in, d_out]
+  PackedB b;           // [d_in, d_out]
   AlignedBuffer bias;  // [d_out]
 };
 
@@ -35,7 +35,7 @@ struct CpuSet {
 
 using SetRef = std::shared_ptr<const CpuSet>;
 
-// fp16 weights are widened once, here: sgemm has fp32 inputs.
+// fp16 weights are widened once, here: the product has fp32 inputs.
 void CopyWeights(const void* from, WeightType type, std::size_t n, AlignedBuffer* to) {
   to->Reserve(n);
   if (type == WeightType::kF16) {
@@ -47,22 +47,22 @@ void CopyWeights(const void* from, WeightType type, std::size_t n, AlignedBuffer
 
 // What one worker needs for one tile.
 struct Workspace {
-  AlignedBuffer x;                 // [kTileTokens, d_in]
+  AlignedBuffer x;                 // [kTileTokens, XStride(d_in)]
   AlignedBuffer z;                 // [kTileTokens, d_out]
   AlignedBuffer trig;              // [kTileTokens][cos|sin][half]
   std::vector<double> trig_start;  // [cos|sin][half]
 
   void Reserve(const CpuSet& set, const GroupShape& group) {
     const std::size_t rows = kTileTokens, half = set.rope.half();
-    x.Reserve(rows * group.d_in);
+    x.Reserve(rows * XStride(group.d_in));
     z.Reserve(rows * group.d_out);
     trig.Reserve(rows * 2 * half);
     if (trig_start.size() < 2 * half) trig_start.resize(2 * half);
   }
 };
 
-// One tile of one job: gather and inverse RoPE, product, bias, RoPE, fp16. A token's row depends on its position and
-// its anchors alone: the product always has kTileTokens rows, the token's is TileRow(position), absent rows are zero.
+// One tile of one job: gather and inverse RoPE, product, bias, RoPE, fp16. A token's bytes depend on its position and
+// its anchors alone: its row of the product is TileRow(position) whatever else is in the tile.
 class TileTask {
  public:
   TileTask(const CpuSet& set, const RebuildJob& job, const Tile& tile, Workspace* work)
@@ -72,7 +72,7 @@ class TileTask {
     FillTrig();
     Gather();
     const CpuGroup& weights = set_.groups[job_.group];
-    GemmTile(work_.x.data(), weights.b.data(), work_.z.data(), group_.d_out, group_.d_in);
+    GemmTile(weights.b, work_.x.data(), rows_, work_.z.data());
     for (int i = 0; i < tile_.n_tokens; ++i) {
       const int token = tile_.first_token + i;
       float* z = work_.z.data() + static_cast<std::size_t>(RowOf(token)) * group_.d_out;
@@ -96,13 +96,16 @@ class TileTask {
     }
   }
 
-  void Gather() const {
+  void Gather() {
     float* x = work_.x.data();
-    if (tile_.n_tokens < kTileTokens) std::fill_n(x, static_cast<std::size_t>(kTileTokens) * group_.d_in, 0.0f);
+    const std::size_t stride = XStride(group_.d_in);
+    // Rows without a token are multiplied along with their neighbours: leftovers could be NaN or slow subnormals.
+    if (tile_.n_tokens < kTileTokens) std::fill_n(x, kTileTokens * stride, 0.0f);
     const int kv = shape_.kv;
     for (int i = 0; i < tile_.n_tokens; ++i) {
       const int token = tile_.first_token + i, row = RowOf(token);
-      float* out = x + static_cast<std::size_t>(row) * group_.d_in;
+      rows_.set(row);
+      float* out = x + row * stride;
       const std::size_t from = static_cast<std::size_t>(token) * kv;
       for (int a = 0; a < static_cast<int>(group_.anchors.size()); ++a) {
         float* key = out + FeatureColumn(a, kPartKey, kv);
@@ -140,15 +143,16 @@ class TileTask {
   const RebuildJob& job_;
   const Tile& tile_;
   Workspace& work_;
+  TileRows rows_;
 };
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(int threads, std::string note) : pool_(threads), work_(threads) {
+  CpuBackend(int threads, GemmKind gemm, std::string note) : gemm_(gemm), pool_(threads), work_(threads) {
     info_.backend = "cpu";
     info_.device = CpuName();
     info_.memory_bytes = CpuMemoryBytes();
-    info_.note = std::move(note) + "; " + GemmName() + ", fp16 by " + Fp16Path() + ", " + std::to_string(threads) +
+    info_.note = std::move(note) + "; " + GemmName(gemm) + ", fp16 by " + Fp16Path() + ", " + std::to_string(threads) +
                  (threads == 1 ? " thread" : " threads");
   }
 
@@ -162,6 +166,7 @@ class CpuBackend final : public Backend {
   Status Prepare(const std::vector<RebuildJob>& jobs);
   void RunTile(int worker, std::size_t index);
 
+  const GemmKind gemm_;
   DeviceInfo info_;
 
   std::mutex sets_mutex_;
@@ -187,10 +192,12 @@ Status CpuBackend::Upload(const PredictorSetView& view, SetHandle* handle) {
     auto set = std::make_shared<CpuSet>(view.rope);
     set->shape = std::move(shape);
     set->groups.resize(view.groups.size());
+    AlignedBuffer wide;
     for (std::size_t g = 0; g < view.groups.size(); ++g) {
       const GroupWeights& from = view.groups[g];
       const GroupShape& dims = set->shape.groups[g];
-      CopyWeights(from.b, from.type, static_cast<std::size_t>(dims.d_in) * dims.d_out, &set->groups[g].b);
+      CopyWeights(from.b, from.type, static_cast<std::size_t>(dims.d_in) * dims.d_out, &wide);
+      set->groups[g].b = PackB(gemm_, wide.data(), dims.d_in, dims.d_out);
       CopyWeights(from.bias, from.type, dims.d_out, &set->groups[g].bias);
     }
     std::lock_guard<std::mutex> lock(sets_mutex_);
@@ -250,7 +257,6 @@ Status CpuBackend::Rebuild(const std::vector<RebuildJob>& jobs) {
   try {
     Status status = Prepare(jobs);
     if (status.ok()) {
-      HoldBlasToOneThread();
       jobs_ = &jobs;
       failure_ = Status();
       pool_.Run(tiles_.size(), [](void* self, int worker, std::size_t i) {
@@ -268,13 +274,12 @@ Status CpuBackend::Rebuild(const std::vector<RebuildJob>& jobs) {
 
 }  // namespace
 
-Status CreateCpuBackend(int threads, std::string note, std::unique_ptr<Backend>* backend) {
+Status CreateCpuBackend(int threads, GemmKind gemm, std::string note, std::unique_ptr<Backend>* backend) {
   if (threads < 1) {
     return Status(Code::kInvalidArgument, "cpu_threads is " + std::to_string(threads) + ", must be at least 1");
   }
   try {
-    HoldBlasToOneThread();
-    *backend = std::make_unique<CpuBackend>(threads, std::move(note));
+    *backend = std::make_unique<CpuBackend>(threads, gemm, std::move(note));
     return Status();
   } catch (const std::exception& error) {
     return Status(Code::kResourceExhausted, "the CPU backend could not start " + std::to_string(threads) +

@@ -1,4 +1,4 @@
-// The CPU backend: OpenBLAS sgemm a tile at a time (README.md says how a tile is computed).
+// The CPU backend: one tile after the other, in fp32 (README.md says how a tile is computed).
 #ifndef RISKKV_KERNELS_CPU_CPU_BACKEND_H_
 #define RISKKV_KERNELS_CPU_CPU_BACKEND_H_
 
@@ -6,11 +6,12 @@
 #include <string>
 
 #include "kernels/backend.h"
+#include "kernels/cpu/gemm.h"
 
 namespace riskkv::kernels {
 
-// `note` says why this backend was chosen. kInvalidArgument when threads is below 1.
-Status CreateCpuBackend(int threads, std::string note, std::unique_ptr<Backend>* backend);
+// `gemm` is one of AvailableGemms(); `note` says why this backend was chosen. kInvalidArgument when threads is below 1.
+Status CreateCpuBackend(int threads, GemmKind gemm, std::string note, std::unique_ptr<Backend>* backend);
 
 }  // namespace riskkv::kernels
 
