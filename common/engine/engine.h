@@ -69,7 +69,8 @@ struct StepItem {
   const SamplingParams* sampling = nullptr;   // required with sample
   std::span<const Token> history;             // with sample: every token of the request up to and including `tokens`
   int64_t n_prompt = 0;                       // with sample: how many of `history` are the prompt
-  bool forbid_end = false;                    // with sample: never draw an end-of-generation token (min_tokens)
+  bool forbid_end = false;                    // with sample: never draw an end-of-generation token (min_tokens), unless a
+                                              // grammar allows nothing else
 };
 
 struct Sampled {
@@ -89,6 +90,10 @@ class Engine {
 
   virtual const ModelFacts& facts() const = 0;
   virtual const EngineLimits& limits() const = 0;
+
+  // INVALID_ARGUMENT when Step would refuse these parameters, a grammar that does not parse included: call it when a request
+  // is admitted, since a Step with one bad item fails as a whole. Thread-safe.
+  virtual absl::Status CheckSampling(const SamplingParams& params) const { return params.Validate(); }
 
   // add_special: begin-of-text as the model wants it. parse_special: control tokens written in the text are taken as such.
   virtual absl::StatusOr<std::vector<Token>> Tokenize(std::string_view text, bool add_special, bool parse_special) const = 0;
