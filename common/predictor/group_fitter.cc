@@ -1,0 +1,107 @@
+#include "common/predictor/group_fitter.h"
+
+#include <algorithm>
+#include <atomic>
+#include <functional>
+#include <limits>
+#include <thread>
+
+#include "common/base/status.h"
+#include "fmt/format.h"
+
+namespace riskkv {
+namespace {
+
+// work(0) .. work(n - 1) on up to `threads` threads, this one included.
+void ParallelFor(std::size_t n, int threads, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next{0};
+  auto loop = [&] {
+    for (std::size_t i = next++; i < n; i = next++) work(i);
+  };
+  std::vector<std::thread> others;
+  for (int t = 1; t < threads && static_cast<std::size_t>(t) < n; ++t) others.emplace_back(loop);
+  loop();
+  for (std::thread& t : others) t.join();
+}
+
+double Sum(const std::vector<double>& v, int from, int to) {
+  double sum = 0;
+  for (int i = from; i < to; ++i) sum += v[static_cast<std::size_t>(i)];
+  return sum;
+}
+
+// A variance no smaller than what keeps a division meaningful: a constant layer has none.
+double Positive(double variance) { return std::max(variance, std::numeric_limits<double>::min()); }
+
+GroupTensors ToTensors(const RidgeSolution& s) {
+  return {std::vector<float>(s.a.begin(), s.a.end()), std::vector<float>(s.b.begin(), s.b.end())};
+}
+
+}  // namespace
+
+GroupFitter::GroupFitter(const KvLayout& layout, std::vector<GroupSpec> groups, int threads)
+    : layout_(layout), groups_(std::move(groups)), threads_(std::max(1, threads)) {
+  PinBlas();
+  for (const GroupSpec& g : groups_) {
+    const int d_in = InputWidth(g, layout_.kv()), d_out = OutputWidth(g, layout_.kv());
+    sums_.push_back({RidgeAccumulator(d_in, d_out), RidgeAccumulator(d_in, d_out)});
+  }
+}
+
+void GroupFitter::Add(const PreRopeBlock& block, int64_t from, int64_t to, bool held_out) {
+  if (to <= from) return;
+  ParallelFor(groups_.size(), threads_, [&](std::size_t g) {
+    const std::vector<double> x = GatherColumns(block, groups_[g].anchors, from, to);
+    const std::vector<double> y = GatherColumns(block, groups_[g].targets, from, to);
+    (held_out ? sums_[g].held_out : sums_[g].fit).Add(x.data(), y.data(), to - from);
+  });
+}
+
+int64_t GroupFitter::fit_rows() const { return sums_.empty() ? 0 : sums_[0].fit.rows(); }
+int64_t GroupFitter::held_out_rows() const { return sums_.empty() ? 0 : sums_[0].held_out.rows(); }
+
+absl::StatusOr<std::vector<FittedGroup>> GroupFitter::Solve(const std::vector<double>& grid) const {
+  std::vector<absl::StatusOr<FittedGroup>> results(groups_.size(), absl::InternalError("not solved"));
+  ParallelFor(groups_.size(), threads_, [&](std::size_t g) { results[g] = SolveGroup(g, grid); });
+  std::vector<FittedGroup> fitted;
+  for (std::size_t g = 0; g < results.size(); ++g) {
+    if (!results[g].ok()) return Annotate(results[g].status(), fmt::format("group {}", g));
+    fitted.push_back(*std::move(results[g]));
+  }
+  return fitted;
+}
+
+absl::StatusOr<FittedGroup> GroupFitter::SolveGroup(std::size_t group, const std::vector<double>& grid) const {
+  const Sums& sums = sums_[group];
+  if (sums.fit.rows() <= sums.fit.d_in()) {
+    return absl::InvalidArgumentError(fmt::format("{} tokens to fit {} features: give more text", sums.fit.rows(), sums.fit.d_in()));
+  }
+  FittedGroup out;
+  ASSIGN_OR_RETURN(out.lambda, ChooseLambda(sums.fit, sums.held_out, grid));
+  ASSIGN_OR_RETURN(const RidgeSolver fit_solver, RidgeSolver::Create(sums.fit));
+  ASSIGN_OR_RETURN(const RidgeSolution trial, fit_solver.Solve(out.lambda.lambda));
+  const std::vector<double> errors = sums.held_out.SquaredErrors(trial);
+  RidgeAccumulator all = sums.fit;
+  all.Merge(sums.held_out);
+  ASSIGN_OR_RETURN(const RidgeSolver solver, RidgeSolver::Create(all));
+  ASSIGN_OR_RETURN(const RidgeSolution last, solver.Solve(out.lambda.lambda));
+  out.tensors = ToTensors(last);
+  out.info.spec = groups_[group];
+  out.info.lambda = out.lambda.lambda;
+  out.info.held_out_error = out.lambda.error;
+  const int kv = layout_.kv();
+  const double rows = static_cast<double>(sums.held_out.rows());
+  for (std::size_t i = 0; i < groups_[group].targets.size(); ++i) {
+    const int k = static_cast<int>(2 * i) * kv, v = k + kv;
+    LayerCalibration layer;
+    layer.layer = groups_[group].targets[i];
+    layer.k_variance = Positive(all.LabelVariance(k, v));
+    layer.v_variance = Positive(all.LabelVariance(v, v + kv));
+    layer.k.mean = Sum(errors, k, v) / rows / layer.k_variance;
+    layer.v.mean = Sum(errors, v, v + kv) / rows / layer.v_variance;
+    out.info.layers.push_back(layer);
+  }
+  return out;
+}
+
+}  // namespace riskkv

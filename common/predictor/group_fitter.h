@@ -1,0 +1,52 @@
+// Fits every group's folded predictor from exact caches, streaming: design.md 2, "Folding". Memory is two sets of normal
+// equations a group, whatever the number of windows.
+#ifndef RISKKV_COMMON_PREDICTOR_GROUP_FITTER_H_
+#define RISKKV_COMMON_PREDICTOR_GROUP_FITTER_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/kv/layout.h"
+#include "common/predictor/features.h"
+#include "common/predictor/predictor_set.h"
+#include "common/predictor/profile.h"
+#include "common/predictor/ridge.h"
+
+namespace riskkv {
+
+struct FittedGroup {
+  GroupTensors tensors;      // fp32 weights
+  LambdaChoice lambda;       // chosen on the held-out windows
+  GroupInfo info;            // spec, lambda, held_out_error, and the variances and mean held-out errors of the targets
+};
+
+// Not thread-safe; works on up to `threads` groups at a time, each on one thread, so results do not depend on `threads`.
+class GroupFitter {
+ public:
+  GroupFitter(const KvLayout& layout, std::vector<GroupSpec> groups, int threads);
+
+  // Rows of one window's cache, token positions [from, to), to the fit or to the held-out sums.
+  void Add(const PreRopeBlock& block, int64_t from, int64_t to, bool held_out);
+  int64_t fit_rows() const;
+  int64_t held_out_rows() const;
+
+  // For each group: lambda by the held-out error of a fit on the fit windows, then a last fit with it on all windows.
+  // INVALID_ARGUMENT with fewer rows than features, naming both numbers.
+  absl::StatusOr<std::vector<FittedGroup>> Solve(const std::vector<double>& grid) const;
+
+ private:
+  struct Sums {
+    RidgeAccumulator fit, held_out;
+  };
+  absl::StatusOr<FittedGroup> SolveGroup(std::size_t group, const std::vector<double>& grid) const;
+
+  const KvLayout layout_;
+  const std::vector<GroupSpec> groups_;
+  const int threads_;
+  std::vector<Sums> sums_;
+};
+
+}  // namespace riskkv
+
+#endif  // RISKKV_COMMON_PREDICTOR_GROUP_FITTER_H_
