@@ -2,6 +2,7 @@
 #ifndef RISKKV_SERVICES_WORKER_CORE_REQUEST_H_
 #define RISKKV_SERVICES_WORKER_CORE_REQUEST_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -77,7 +78,11 @@ struct RequestSnapshot {
   MoveTarget moved_to;
   absl::Duration age;
   bool moving = false;
-  int64_t n_tokens() const { return static_cast<int64_t>(prompt.size() + log.size()); }
+  int64_t prompt_tokens = 0;           // the counts alone: List leaves prompt and log empty, and a freed request's log is gone
+  int64_t output_tokens = 0;
+  int64_t n_tokens() const {
+    return std::max(prompt_tokens + output_tokens, static_cast<int64_t>(prompt.size() + log.size()));
+  }
 };
 
 }  // namespace riskkv::worker

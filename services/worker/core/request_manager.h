@@ -29,6 +29,8 @@ struct ManagerOptions {
   int prefill_chunk_moving = 64;                           // ... while a move is under way, so that it is not held up
   absl::Duration detach_grace = absl::Seconds(30);         // decoding goes on without a client; then the request is cancelled
   absl::Duration log_retention = absl::Minutes(10);        // of an ended request's log and of a moved one's forwarding
+  int max_ended = 4096;                                    // ended and moved requests kept at most; the oldest go first
+  int warm_up_tokens = 0;                                  // computed at start, so that Load() has costs before the first request
 };
 
 struct EndEvent { FinishReason reason; absl::Status error; int64_t output_tokens; uint64_t epoch; std::string tail_text; };
@@ -83,6 +85,7 @@ class RequestManager {
   virtual absl::StatusOr<bool> Cancel(const std::string& id) = 0;   // true: it was running
   virtual absl::Status Acknowledge(const std::string& id) = 0;
   virtual absl::StatusOr<RequestSnapshot> Get(const std::string& id) const = 0;
+  // Without prompts and logs (RequestSnapshot::prompt_tokens and output_tokens have the counts).
   virtual std::vector<RequestSnapshot> List(bool include_ended) const = 0;
 
   // --- source of a move ---
@@ -120,6 +123,9 @@ class RequestManager {
   virtual void Release(ReservationId reservation) = 0;
 
   // --- the rest ---
+  // Ends the loop: calls that wait get UNAVAILABLE (NOT_READY), requests that have not ended kError with the same, and so do their
+  // subscriptions. Idempotent; the destructor does it. For a server that wants its streams to end before it shuts down.
+  virtual void Stop() = 0;
   virtual ManagerLoad Load() const = 0;
   virtual const ModelFacts& facts() const = 0;
   virtual const EngineLimits& limits() const = 0;
