@@ -12,6 +12,8 @@ namespace riskkv {
 class Progress {
  public:
   virtual ~Progress() = default;
+  // Steps of the whole calculation, as far as they are known; may be called again.
+  virtual void Plan(int steps) {}
   virtual void Begin(const std::string& phase, int steps) {}
   virtual void Step() {}
   virtual bool cancelled() const { return false; }

@@ -1,0 +1,58 @@
+// What `riskkv calibrate`, `evaluate` and `inspect` are asked to do. Plain data; flags in commands.cc.
+#ifndef RISKKV_SERVICES_CALIBRATE_OPTIONS_H_
+#define RISKKV_SERVICES_CALIBRATE_OPTIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "common/predictor/profile.h"
+#include "common/quality/windows.h"
+
+namespace riskkv::calibrate {
+
+struct EngineOptions {
+  std::string kind = "llama";  // "llama", or "fake" for tests of what is around
+  std::string model;           // GGUF
+  int threads = 0;             // 0: the machine's cores, at most 16
+};
+
+struct CalibrateOptions {
+  EngineOptions engine;
+  std::string fit, select, confirm;  // text files; confirm may be empty
+  std::vector<double> epsilons = {0.002, 0.005};
+  std::string out;                   // a folder or a file
+  double seconds = 0;                // > 0: choose the numbers of windows from the measured rate
+  WindowShape shape;
+  EndsPolicy ends;
+  int windows_fit = 0, windows_select = 0, windows_confirm = 0;  // 0: all
+  std::string dtype = "fp32";        // or "fp16"
+  std::string layout_file;           // groups from a file instead of the paper's
+  uint64_t seed = 1;
+  int resamples = 10000;
+  double probe_margin = 1.5;
+  std::string temp_dir;              // for exact caches; "": the system's
+  bool json = false;
+};
+
+struct EvaluateOptions {
+  EngineOptions engine;
+  std::string predictors;  // a set's file
+  std::string text;
+  std::string profile;     // "": the gated profile that omits most
+  WindowShape shape;
+  int windows = 0;         // 0: all
+  uint64_t seed = 1;
+  int resamples = 10000;
+  std::string temp_dir;
+  bool json = false;
+};
+
+struct InspectOptions {
+  std::string predictors;
+  bool json = false;
+};
+
+}  // namespace riskkv::calibrate
+
+#endif  // RISKKV_SERVICES_CALIBRATE_OPTIONS_H_

@@ -1,0 +1,137 @@
+// Running the three commands: see commands.h.
+#include <cstdio>
+#include <memory>
+
+#include "common/base/status.h"
+#include "common/kv/convert.h"
+#include "common/predictor/selection_set.h"
+#include "fmt/format.h"
+#include "services/calibrate/commands.h"
+#include "services/calibrate/engine_factory.h"
+#include "services/calibrate/interrupt.h"
+#include "services/calibrate/progress_line.h"
+#include "services/calibrate/tables.h"
+
+namespace riskkv::calibrate {
+namespace {
+
+int Fail(std::string_view command, const absl::Status& status) {
+  if (absl::IsCancelled(status)) {
+    fmt::print(stderr, "riskkv {}: interrupted, nothing written\n", command);
+    return kExitInterrupted;
+  }
+  const std::string reason = ReasonOf(status);
+  fmt::print(stderr, "riskkv {}: {}{}\n", command, std::string(status.message().data(), status.message().size()),
+             reason.empty() ? "" : " [" + reason + "]");
+  return ExitCode(status);
+}
+
+absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(int threads) {
+  std::unique_ptr<kernels::Backend> backend;
+  RETURN_IF_ERROR(ToAbsl(kernels::CreateBackend(kernels::BackendChoice::kCpu, threads, &backend)));
+  return backend;
+}
+
+absl::Status CheckOptions(const CalibrateOptions& o) {
+  if (o.dtype != "fp32" && o.dtype != "fp16") return absl::InvalidArgumentError(fmt::format("--dtype {} (fp32, fp16)", o.dtype));
+  if (o.shape.history < 2 || o.shape.horizon < 1) {
+    return absl::InvalidArgumentError(fmt::format("--history {} and --horizon {} make no window", o.shape.history, o.shape.horizon));
+  }
+  if (o.ends.first < 0 || o.ends.last < 0) return absl::InvalidArgumentError("--ends must not be negative");
+  if (o.resamples < 100) return absl::InvalidArgumentError(fmt::format("--resamples {} (at least 100)", o.resamples));
+  for (double e : o.epsilons) {
+    if (!(e > 0)) return absl::InvalidArgumentError(fmt::format("--epsilon {} is not positive", e));
+  }
+  return absl::OkStatus();
+}
+
+// The fake engine's predictors are known: nothing is fitted and no text is read.
+absl::StatusOr<std::string> WriteSelectionSet(const CalibrateOptions& options) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, 1024));
+  const kernels::WeightType type = options.dtype == "fp16" ? kernels::WeightType::kF16 : kernels::WeightType::kF32;
+  ASSIGN_OR_RETURN(const std::string bytes, SelectionSetBytes(engine->facts(), options.ends, type));
+  return WritePredictorSet(bytes, options.out);
+}
+
+absl::Status Calibrate(const CalibrateOptions& asked) {
+  CalibrateOptions options = asked;
+  options.engine.threads = ResolveThreads(options.engine.threads);
+  RETURN_IF_ERROR(CheckOptions(options));
+  if (options.engine.kind == "fake") {
+    ASSIGN_OR_RETURN(const std::string path, WriteSelectionSet(options));
+    ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(path));
+    fmt::print("{}\n", options.json ? nlohmann::json({{"path", path}, {"set", SetJson(*set)}}).dump(2) : SetTable(*set));
+    return absl::OkStatus();
+  }
+  if (options.fit.empty() || options.select.empty()) return absl::InvalidArgumentError("--fit and --select name the texts");
+  ASSIGN_OR_RETURN(const Splits splits, ReadSplits(options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, options.shape.length() + 64));
+  ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend, MakeBackend(options.engine.threads));
+  RealClock clock;
+  InterruptGuard guard(*engine);
+  ProgressLine progress(clock);
+  Calibrator calibrator(*engine, *backend, options, clock, progress);
+  ASSIGN_OR_RETURN(const CalibrationResult result, calibrator.Run(splits));
+  RETURN_IF_ERROR(progress.Check());
+  ASSIGN_OR_RETURN(const std::string path, WritePredictorSet(result.bytes, options.out));
+  fmt::print("{}\n", options.json ? CalibrationJson(result, path).dump(2) : CalibrationTable(result, path));
+  return absl::OkStatus();
+}
+
+absl::Status EvaluateSet(const EvaluateOptions& asked) {
+  EvaluateOptions options = asked;
+  options.engine.threads = ResolveThreads(options.engine.threads);
+  // What is cheap to refuse comes before the model is loaded.
+  ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(options.predictors));
+  if (!options.profile.empty()) {
+    if (auto found = set->FindProfile(options.profile); !found.ok()) return found.status();
+  }
+  ASSIGN_OR_RETURN(const TextFile text, ReadArticles(options.text));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, options.shape.length() + 64));
+  ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend, MakeBackend(options.engine.threads));
+  RealClock clock;
+  InterruptGuard guard(*engine);
+  ProgressLine progress(clock);
+  ASSIGN_OR_RETURN(const Evaluation e, Evaluate(*engine, *backend, *set, text, options, progress));
+  if (options.json) fmt::print("{}\n", ToJson(e).dump(2));
+  else fmt::print("{}", EvaluationTable(e));
+  return absl::OkStatus();
+}
+
+absl::Status Inspect(const InspectOptions& options) {
+  ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(options.predictors));
+  if (options.json) fmt::print("{}\n", SetJson(*set).dump(2));
+  else fmt::print("{}", SetTable(*set));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int ExitCode(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kOk: return kExitOk;
+    case absl::StatusCode::kInvalidArgument: return kExitUsage;
+    case absl::StatusCode::kNotFound: return kExitNotFound;
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kDataLoss: return kExitRefused;
+    case absl::StatusCode::kCancelled: return kExitInterrupted;
+    default: return kExitFailed;
+  }
+}
+
+int RunCalibrate(const CalibrateOptions& options) {
+  const absl::Status status = Calibrate(options);
+  return status.ok() ? kExitOk : Fail("calibrate", status);
+}
+
+int RunEvaluate(const EvaluateOptions& options) {
+  const absl::Status status = EvaluateSet(options);
+  return status.ok() ? kExitOk : Fail("evaluate", status);
+}
+
+int RunInspect(const InspectOptions& options) {
+  const absl::Status status = Inspect(options);
+  return status.ok() ? kExitOk : Fail("inspect", status);
+}
+
+}  // namespace riskkv::calibrate
