@@ -42,6 +42,21 @@ void InitBackendOnce() {
   std::call_once(once, [] { llama_backend_init(); });
 }
 
+// Weights may be laid out anew for faster kernels (repacking), unless llama.cpp would use AMX: g++ 12 drops the stores that
+// fill the tile configuration (its ldtilecfg intrinsic claims to read 8 of 64 bytes), and the first batch of two tokens
+// ends the process with an illegal instruction.
+bool MayRepackWeights() {
+  ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
+  if (cpu == nullptr) return true;
+  auto list = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
+      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(cpu), "ggml_backend_dev_get_extra_bufts"));
+  if (list == nullptr) return true;
+  for (ggml_backend_buffer_type_t* type = list(cpu); type != nullptr && *type != nullptr; ++type) {
+    if (std::string_view(ggml_backend_buft_name(*type)) == "AMX") return false;
+  }
+  return true;
+}
+
 // abort_callback: called by ggml's threads between the nodes of a graph.
 bool Interrupted(void* flag) { return static_cast<const std::atomic<bool>*>(flag)->load(std::memory_order_relaxed); }
 
@@ -73,6 +88,7 @@ absl::Status LlamaEngine::Load() {
   LlamaErrorScope errors;
   llama_model_params params = llama_model_default_params();
   params.n_gpu_layers = options_.gpu_layers;
+  params.use_extra_bufts = MayRepackWeights();
   model_.reset(llama_model_load_from_file(options_.model_path.c_str(), params));
   if (model_ == nullptr) {
     return absl::InvalidArgumentError(

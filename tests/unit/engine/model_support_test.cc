@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <random>
 
 #include "common/engine/llama/llama_engine.h"
 #include "common/engine/llama/log.h"
@@ -173,6 +174,21 @@ TEST(GgufFileTest, DamagedFilesAreNamed) {
   }
   std::ofstream(path) << "this is not a model";
   EXPECT_THAT(GgufFile::Open(path), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a GGUF")));
+}
+
+// Any damage to the header is refused or read as other values; it never ends the process.
+TEST(GgufFileTest, FlippedBytesAreContained) {
+  const std::string path = GgufBuilder().Write();
+  std::string good(std::filesystem::file_size(path), '\0');
+  std::ifstream(path, std::ios::binary).read(good.data(), static_cast<std::streamsize>(good.size()));
+  std::mt19937 rng(3);
+  for (int round = 0; round < 3000; ++round) {
+    std::string bad = good;
+    for (int i = 0; i < 2; ++i) bad[4 + rng() % (bad.size() - 4 - 128)] = static_cast<char>(rng());
+    std::ofstream(path, std::ios::binary).write(bad.data(), static_cast<std::streamsize>(bad.size()));
+    const auto file = GgufFile::Open(path);
+    if (file.ok()) (void)ReadModelFacts(*file);
+  }
 }
 
 TEST(LlamaEngineOptionsTest, BadOptionsAreRefused) {
