@@ -20,11 +20,12 @@ absl::Status CheckSampling(const StepItem& item) {
         fmt::format("sequence {}: history has {} tokens, the cells {}", item.seq, item.history.size(), want));
   }
   if (!std::equal(item.tokens.rbegin(), item.tokens.rend(), item.history.rbegin())) {
-    return absl::InvalidArgumentError(fmt::format("sequence {}: history does not end in the tokens fed", item.seq));
+    return absl::InvalidArgumentError(
+        fmt::format("sequence {}: history does not end in the tokens fed", item.seq));
   }
   if (item.n_prompt < 0 || item.n_prompt > want) {
-    return absl::InvalidArgumentError(
-        fmt::format("sequence {}: n_prompt {} is not within the history's {}", item.seq, item.n_prompt, want));
+    return absl::InvalidArgumentError(fmt::format("sequence {}: n_prompt {} is not within the history's {}",
+                                                  item.seq, item.n_prompt, want));
   }
   return absl::OkStatus();
 }
@@ -33,7 +34,8 @@ absl::Status CheckItem(const StepItem& item, int n_vocab, const LengthFn& length
   const int64_t n = length(item.seq);
   if (n < 0) return absl::InvalidArgumentError(fmt::format("unknown sequence {}", item.seq));
   if (n != item.n_past) {
-    return absl::InvalidArgumentError(fmt::format("sequence {}: n_past is {}, its length {}", item.seq, item.n_past, n));
+    return absl::InvalidArgumentError(
+        fmt::format("sequence {}: n_past is {}, its length {}", item.seq, item.n_past, n));
   }
   if (item.tokens.empty()) return absl::InvalidArgumentError(fmt::format("sequence {}: no tokens", item.seq));
   RETURN_IF_ERROR(CheckTokens(item.tokens, n_vocab));
@@ -42,8 +44,8 @@ absl::Status CheckItem(const StepItem& item, int n_vocab, const LengthFn& length
 
 }  // namespace
 
-absl::Status CheckStep(std::span<const StepItem> items, const EngineLimits& limits, int n_vocab, int64_t cells_free,
-                       const LengthFn& length) {
+absl::Status CheckStep(std::span<const StepItem> items, const EngineLimits& limits, int n_vocab,
+                       int64_t cells_free, const LengthFn& length) {
   int64_t tokens = 0;
   std::set<SeqId> seen;
   for (const StepItem& item : items) {
@@ -54,7 +56,8 @@ absl::Status CheckStep(std::span<const StepItem> items, const EngineLimits& limi
     tokens += static_cast<int64_t>(item.tokens.size());
   }
   if (tokens > limits.max_batch) {
-    return absl::InvalidArgumentError(fmt::format("a step of {} tokens, at most {}", tokens, limits.max_batch));
+    return absl::InvalidArgumentError(
+        fmt::format("a step of {} tokens, at most {}", tokens, limits.max_batch));
   }
   return CheckCells(tokens, cells_free);
 }

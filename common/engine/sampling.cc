@@ -17,7 +17,8 @@ absl::Status Bad(std::string_view field, T value, std::string_view want) {
 }
 
 absl::Status CheckPenalties(const SamplingParams& p) {
-  if (!std::isfinite(p.repeat_penalty) || p.repeat_penalty <= 0) return Bad("repeat_penalty", p.repeat_penalty, "above 0");
+  if (!std::isfinite(p.repeat_penalty) || p.repeat_penalty <= 0)
+    return Bad("repeat_penalty", p.repeat_penalty, "above 0");
   if (!std::isfinite(p.frequency_penalty) || std::fabs(p.frequency_penalty) > 100) {
     return Bad("frequency_penalty", p.frequency_penalty, "within [-100, 100]");
   }
@@ -41,7 +42,8 @@ absl::Status SamplingParams::Validate() const {
   if (!(min_p >= 0 && min_p < 1)) return Bad("min_p", min_p, "within [0, 1)");
   if (n_logprobs < 0 || n_logprobs > 20) return Bad("n_logprobs", n_logprobs, "within [0, 20]");
   if (grammar.size() > kMaxGrammarBytes) {
-    return Bad("grammar", fmt::format("{} bytes long", grammar.size()), fmt::format("at most {} bytes", kMaxGrammarBytes));
+    return Bad("grammar", fmt::format("{} bytes long", grammar.size()),
+               fmt::format("at most {} bytes", kMaxGrammarBytes));
   }
   return CheckPenalties(*this);
 }

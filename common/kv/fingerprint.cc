@@ -20,9 +20,12 @@ struct Field {
 
 const char* PairingName(kernels::RopePairing pairing) {
   switch (pairing) {
-    case kernels::RopePairing::kNone: return "none";
-    case kernels::RopePairing::kNeighbours: return "neighbours";
-    case kernels::RopePairing::kHalves: return "halves";
+    case kernels::RopePairing::kNone:
+      return "none";
+    case kernels::RopePairing::kNeighbours:
+      return "neighbours";
+    case kernels::RopePairing::kHalves:
+      return "halves";
   }
   return "unknown";
 }
@@ -58,7 +61,8 @@ std::vector<Field> Fields(const Fingerprint& f) {
   };
 }
 
-absl::Status Mismatch(std::string_view reason, std::string_view field, std::string_view a, std::string_view b) {
+absl::Status Mismatch(std::string_view reason, std::string_view field, std::string_view a,
+                      std::string_view b) {
   return MakeError(absl::StatusCode::kFailedPrecondition, reason,
                    fmt::format("{} differs: source {}, destination {}", field, a, b));
 }
@@ -67,7 +71,8 @@ absl::Status Mismatch(std::string_view reason, std::string_view field, std::stri
 
 absl::Status CheckCompatible(const Fingerprint& source, const Fingerprint& destination) {
   if (source.protocol_max < destination.protocol_min || destination.protocol_max < source.protocol_min) {
-    return Mismatch("PROTOCOL_VERSION", "protocol", fmt::format("{}..{}", source.protocol_min, source.protocol_max),
+    return Mismatch("PROTOCOL_VERSION", "protocol",
+                    fmt::format("{}..{}", source.protocol_min, source.protocol_max),
                     fmt::format("{}..{}", destination.protocol_min, destination.protocol_max));
   }
   const std::vector<Field> a = Fields(source);

@@ -43,17 +43,20 @@ std::vector<int> LayersExcept(const KvLayout& layout, const std::vector<int>& om
 
 absl::Status CheckBlock(const KvLayout& layout, const KvBlock& block) {
   if (block.kv != layout.kv()) {
-    return absl::InvalidArgumentError(fmt::format("block has rows of {} elements, the model of {}", block.kv, layout.kv()));
+    return absl::InvalidArgumentError(
+        fmt::format("block has rows of {} elements, the model of {}", block.kv, layout.kv()));
   }
   if (block.range.begin < 0 || block.range.end < block.range.begin ||
       block.range.end > std::numeric_limits<int32_t>::max()) {
-    return absl::InvalidArgumentError(fmt::format("bad token range [{}, {})", block.range.begin, block.range.end));
+    return absl::InvalidArgumentError(
+        fmt::format("bad token range [{}, {})", block.range.begin, block.range.end));
   }
   RETURN_IF_ERROR(CheckLayers(layout, block.layers));
   const uint64_t want = static_cast<uint64_t>(block.layers.size()) * 2 * block.range.size() * block.kv;
   if (block.data.size() != want) {
-    return absl::InvalidArgumentError(fmt::format("block of {} tokens and {} layers needs {} elements, has {}",
-                                                  block.range.size(), block.layers.size(), want, block.data.size()));
+    return absl::InvalidArgumentError(
+        fmt::format("block of {} tokens and {} layers needs {} elements, has {}", block.range.size(),
+                    block.layers.size(), want, block.data.size()));
   }
   return absl::OkStatus();
 }
@@ -62,8 +65,8 @@ absl::Status CheckLayers(const KvLayout& layout, const std::vector<int>& layers)
   int last = -1;
   for (int l : layers) {
     if (l <= last || l >= layout.n_layer) {
-      return absl::InvalidArgumentError(
-          fmt::format("layers {} are not ascending and within [0, {})", fmt::join(layers, ","), layout.n_layer));
+      return absl::InvalidArgumentError(fmt::format("layers {} are not ascending and within [0, {})",
+                                                    fmt::join(layers, ","), layout.n_layer));
     }
     last = l;
   }
@@ -72,8 +75,9 @@ absl::Status CheckLayers(const KvLayout& layout, const std::vector<int>& layers)
 
 absl::StatusOr<KvBlock> Slice(const KvBlock& block, TokenRange range, const std::vector<int>& layers) {
   if (range.begin < block.range.begin || range.end > block.range.end || range.end < range.begin) {
-    return absl::InvalidArgumentError(fmt::format("range [{}, {}) is not within the block's [{}, {})", range.begin,
-                                                  range.end, block.range.begin, block.range.end));
+    return absl::InvalidArgumentError(fmt::format("range [{}, {}) is not within the block's [{}, {})",
+                                                  range.begin, range.end, block.range.begin,
+                                                  block.range.end));
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
     if (i > 0 && layers[i] <= layers[i - 1]) {

@@ -89,7 +89,8 @@ std::vector<TokenRange> TokenRanges::ranges() const {
 
 std::string TokenRanges::ToString() const {
   std::string out;
-  for (const auto& [begin, end] : ranges_) out += fmt::format("{}[{},{})", out.empty() ? "" : " ", begin, end);
+  for (const auto& [begin, end] : ranges_)
+    out += fmt::format("{}[{},{})", out.empty() ? "" : " ", begin, end);
   return out;
 }
 

@@ -11,8 +11,8 @@
 
 namespace riskkv {
 
-// A set of absolute token positions, kept as maximal disjoint ranges. Empty ranges are ignored by Add and Remove and
-// contained in every set. Operations cost O(log n) plus the ranges they touch. Not thread-safe.
+// A set of absolute token positions, kept as maximal disjoint ranges. Empty ranges are ignored by Add and
+// Remove and contained in every set. Operations cost O(log n) plus the ranges they touch. Not thread-safe.
 class TokenRanges {
  public:
   TokenRanges() = default;

@@ -12,14 +12,16 @@ absl::Status Feed(Engine& engine, SeqId seq, const std::vector<Token>& tokens, i
     StepItem item;
     item.seq = seq;
     item.n_past = engine.Length(seq);
-    item.tokens = std::span(tokens).subspan(at, std::min<std::size_t>(static_cast<std::size_t>(batch), tokens.size() - at));
+    item.tokens = std::span(tokens).subspan(
+        at, std::min<std::size_t>(static_cast<std::size_t>(batch), tokens.size() - at));
     auto result = engine.Step(std::span(&item, 1));
     if (!result.ok()) return result.status();
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<Stream> StartStream(Engine& engine, std::vector<Token> prompt, const SamplingParams& params, int batch) {
+absl::StatusOr<Stream> StartStream(Engine& engine, std::vector<Token> prompt, const SamplingParams& params,
+                                   int batch) {
   Stream stream;
   stream.n_prompt = static_cast<int64_t>(prompt.size());
   ASSIGN_OR_RETURN(stream.seq, engine.OpenSequence());

@@ -15,7 +15,9 @@ namespace {
 
 constexpr std::size_t kScoreBatch = 128;
 
-absl::Status UnknownSequence(SeqId seq) { return absl::InvalidArgumentError(fmt::format("unknown sequence {}", seq)); }
+absl::Status UnknownSequence(SeqId seq) {
+  return absl::InvalidArgumentError(fmt::format("unknown sequence {}", seq));
+}
 
 // A number in [0, 1) from a hash.
 double Unit(uint64_t hash) { return static_cast<double>(hash >> 11) * 0x1.0p-53; }
@@ -53,13 +55,15 @@ absl::StatusOr<std::unique_ptr<FakeEngine>> FakeEngine::Create(const FakeOptions
         fmt::format("bad shape: {} layers, {} heads of {}", o.n_layer, o.n_head_kv, o.head_dim));
   }
   if (o.n_cells <= 0 || o.n_sequences <= 0 || o.max_batch <= 0 || o.n_vocab < kFakeFirstLetter) {
-    return absl::InvalidArgumentError(fmt::format("bad limits: {} cells, {} sequences, batch {}, vocabulary {} (at least {})",
-                                                  o.n_cells, o.n_sequences, o.max_batch, o.n_vocab, kFakeFirstLetter));
+    return absl::InvalidArgumentError(
+        fmt::format("bad limits: {} cells, {} sequences, batch {}, vocabulary {} (at least {})", o.n_cells,
+                    o.n_sequences, o.max_batch, o.n_vocab, kFakeFirstLetter));
   }
   return std::unique_ptr<FakeEngine>(new FakeEngine(o));
 }
 
-absl::StatusOr<std::vector<Token>> FakeEngine::Tokenize(std::string_view text, bool add_special, bool parse_special) const {
+absl::StatusOr<std::vector<Token>> FakeEngine::Tokenize(std::string_view text, bool add_special,
+                                                        bool parse_special) const {
   std::vector<Token> tokens;
   if (add_special) tokens.push_back(kFakeBos);
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -77,7 +81,8 @@ absl::StatusOr<std::vector<Token>> FakeEngine::Tokenize(std::string_view text, b
 std::string FakeEngine::TokenText(Token token, bool special) const {
   if (token < 0 || token >= facts_.n_vocab) return "";
   if (token < kFakeBos) return std::string(1, static_cast<char>(token));
-  if (token >= kFakeFirstLetter) return std::string(1, static_cast<char>('a' + (token - kFakeFirstLetter) % 26));
+  if (token >= kFakeFirstLetter)
+    return std::string(1, static_cast<char>('a' + (token - kFakeFirstLetter) % 26));
   if (!special) return "";
   return token == kFakeBos ? "<bos>" : "<eos>";
 }
@@ -112,7 +117,8 @@ absl::Status FakeEngine::Truncate(SeqId seq, int64_t n) {
   auto it = sequences_.find(seq);
   if (it == sequences_.end()) return UnknownSequence(seq);
   if (n < 0 || n > Length(seq)) {
-    return absl::InvalidArgumentError(fmt::format("sequence {} has {} cells, cannot be cut to {}", seq, Length(seq), n));
+    return absl::InvalidArgumentError(
+        fmt::format("sequence {} has {} cells, cannot be cut to {}", seq, Length(seq), n));
   }
   cells_used_ -= Length(seq) - n;
   it->second.resize(static_cast<std::size_t>(n) * token_elements());
@@ -143,8 +149,10 @@ Sampled FakeEngine::Draw(uint64_t prefix, const StepItem& item) const {
   out.logprob = static_cast<float>(-0.01 - Unit(MixSeed(hash, 1)));
   out.margin = static_cast<float>(0.5 + Unit(MixSeed(hash, 2)));
   for (int i = 0; i < item.sampling->n_logprobs; ++i) {
-    const Token alternative = i == 0 ? out.token : FakeDraw(MixSeed(hash, 16 + static_cast<uint64_t>(i)), facts_.n_vocab);
-    out.top.emplace_back(alternative, i == 0 ? out.logprob : out.logprob - out.margin - 0.1f * static_cast<float>(i));
+    const Token alternative =
+        i == 0 ? out.token : FakeDraw(MixSeed(hash, 16 + static_cast<uint64_t>(i)), facts_.n_vocab);
+    out.top.emplace_back(alternative,
+                         i == 0 ? out.logprob : out.logprob - out.margin - 0.1f * static_cast<float>(i));
   }
   return out;
 }

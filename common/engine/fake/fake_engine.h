@@ -1,5 +1,5 @@
-// A deterministic engine for tests: no model, real cells. Its next token is a hash over every byte it holds for the
-// sequence, so one wrong, missing or doubled byte anywhere changes what it says.
+// A deterministic engine for tests: no model, real cells. Its next token is a hash over every byte it holds
+// for the sequence, so one wrong, missing or doubled byte anywhere changes what it says.
 #ifndef RISKKV_COMMON_ENGINE_FAKE_FAKE_ENGINE_H_
 #define RISKKV_COMMON_ENGINE_FAKE_FAKE_ENGINE_H_
 
@@ -22,13 +22,15 @@ struct FakeOptions {
   int head_dim = 4;
   int64_t n_cells = 8192;
   int n_sequences = 16;
-  int n_vocab = 512;                   // at least 258; more makes two hashes less likely to draw the same token
+  int n_vocab = 512;  // at least 258; more makes two hashes less likely to draw the same token
   int max_batch = 512;
-  uint64_t model_seed = 1;             // another seed is another model, with another fingerprint
-  // Stated in the fingerprint only: cells are the same whatever it says. With kNone a rebuild of copied layers is bit-exact.
+  uint64_t model_seed = 1;  // another seed is another model, with another fingerprint
+  // Stated in the fingerprint only: cells are the same whatever it says. With kNone a rebuild of copied
+  // layers is bit-exact.
   kernels::RopePairing rope = kernels::RopePairing::kNone;
-  int64_t eos_after = -1;              // the output token of this index (0 = first) is the end of text, unless forbidden
-  absl::Duration step_delay = absl::ZeroDuration();    // simulated cost of each Step (and of each batch of Score)
+  int64_t eos_after = -1;  // the output token of this index (0 = first) is the end of text, unless forbidden
+  absl::Duration step_delay =
+      absl::ZeroDuration();  // simulated cost of each Step (and of each batch of Score)
   absl::Duration token_delay = absl::ZeroDuration();   // and of each token in it
   absl::Duration append_delay = absl::ZeroDuration();  // and of each Append
 };
@@ -36,7 +38,8 @@ struct FakeOptions {
 // Where a fault may be put in.
 enum class FakeFault { kStep, kScore, kExport, kAppend, kOpen };
 
-// Threading as Engine, and InjectFault from any thread. Step counts neither time nor faults when it refuses a bad call.
+// Threading as Engine, and InjectFault from any thread. Step counts neither time nor faults when it refuses a
+// bad call.
 class FakeEngine : public Engine {
  public:
   // INVALID_ARGUMENT for a shape that makes no sense.
@@ -44,7 +47,8 @@ class FakeEngine : public Engine {
 
   const ModelFacts& facts() const override { return facts_; }
   const EngineLimits& limits() const override { return limits_; }
-  absl::StatusOr<std::vector<Token>> Tokenize(std::string_view text, bool add_special, bool parse_special) const override;
+  absl::StatusOr<std::vector<Token>> Tokenize(std::string_view text, bool add_special,
+                                              bool parse_special) const override;
   std::string TokenText(Token token, bool special) const override;
   absl::StatusOr<std::string> ChatPrompt(std::string_view system, std::string_view user) const override;
 
@@ -60,9 +64,11 @@ class FakeEngine : public Engine {
   absl::Status Append(SeqId seq, const KvBlock& block) override;
   void Interrupt() override { interrupted_ = true; }
 
-  // The call of that kind after `skip` more succeeds no more: it returns `status` and changes nothing. One fault a kind.
+  // The call of that kind after `skip` more succeeds no more: it returns `status` and changes nothing. One
+  // fault a kind.
   void InjectFault(FakeFault fault, absl::Status status, int skip = 0);
-  // Bytes as they lie: [token][layer][K|V][kv]. Writing through it is how a test damages a cache. nullptr when unknown.
+  // Bytes as they lie: [token][layer][K|V][kv]. Writing through it is how a test damages a cache. nullptr
+  // when unknown.
   uint16_t* MutableCells(SeqId seq);
   int OpenSequences() const { return static_cast<int>(sequences_.size()); }
   int64_t steps() const { return steps_; }
@@ -80,7 +86,9 @@ class FakeEngine : public Engine {
   uint64_t PrefixHash(const std::vector<uint16_t>& cells) const;
   Sampled Draw(uint64_t prefix, const StepItem& item) const;
   void Feed(std::vector<uint16_t>& cells, uint64_t& prefix, Token token);
-  std::size_t token_elements() const { return static_cast<std::size_t>(facts_.fingerprint.layout.n_layer) * 2 * facts_.fingerprint.layout.kv(); }
+  std::size_t token_elements() const {
+    return static_cast<std::size_t>(facts_.fingerprint.layout.n_layer) * 2 * facts_.fingerprint.layout.kv();
+  }
 
   const FakeOptions options_;
   ModelFacts facts_;

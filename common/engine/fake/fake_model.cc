@@ -24,8 +24,10 @@ uint16_t HalfOfInt(int value) {
   if (value == 0) return 0;
   const unsigned magnitude = static_cast<unsigned>(std::abs(value));
   const int exponent = std::bit_width(magnitude) - 1;
-  const unsigned mantissa = exponent <= 10 ? (magnitude << (10 - exponent)) & 0x3ffu : (magnitude >> (exponent - 10)) & 0x3ffu;
-  return static_cast<uint16_t>((value < 0 ? 0x8000u : 0u) | static_cast<unsigned>(exponent + 15) << 10 | mantissa);
+  const unsigned mantissa =
+      exponent <= 10 ? (magnitude << (10 - exponent)) & 0x3ffu : (magnitude >> (exponent - 10)) & 0x3ffu;
+  return static_cast<uint16_t>((value < 0 ? 0x8000u : 0u) | static_cast<unsigned>(exponent + 15) << 10 |
+                               mantissa);
 }
 
 void FakeCells(const KvLayout& layout, uint64_t model_seed, uint64_t prefix, Token token, uint16_t* cells) {
@@ -70,7 +72,8 @@ uint64_t FakeDrawHash(uint64_t prefix, const SamplingParams& params, std::span<c
 }
 
 Token FakeDraw(uint64_t hash, int n_vocab) {
-  static constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
+  static constexpr std::string_view kLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
   const uint64_t i = hash % (kLetters.size() + static_cast<uint64_t>(n_vocab - kFakeFirstLetter));
   if (i < kLetters.size()) return static_cast<unsigned char>(kLetters[i]);
   return kFakeFirstLetter + static_cast<Token>(i - kLetters.size());
@@ -95,7 +98,8 @@ std::vector<FakeGroupWeights> FakePredictor(const KvLayout& layout, float scale)
   return groups;
 }
 
-kernels::PredictorSetView FakePredictorView(const KvLayout& layout, const std::vector<FakeGroupWeights>& groups) {
+kernels::PredictorSetView FakePredictorView(const KvLayout& layout,
+                                            const std::vector<FakeGroupWeights>& groups) {
   kernels::PredictorSetView view;
   view.n_head_kv = layout.n_head_kv;
   view.head_dim = layout.head_dim;

@@ -28,18 +28,30 @@ std::optional<double> NumberOf(gguf_type type, const void* data) {
     return static_cast<double>(zero);
   };
   switch (type) {
-    case GGUF_TYPE_UINT8: return read(uint8_t{});
-    case GGUF_TYPE_INT8: return read(int8_t{});
-    case GGUF_TYPE_UINT16: return read(uint16_t{});
-    case GGUF_TYPE_INT16: return read(int16_t{});
-    case GGUF_TYPE_UINT32: return read(uint32_t{});
-    case GGUF_TYPE_INT32: return read(int32_t{});
-    case GGUF_TYPE_UINT64: return read(uint64_t{});
-    case GGUF_TYPE_INT64: return read(int64_t{});
-    case GGUF_TYPE_FLOAT32: return read(float{});
-    case GGUF_TYPE_FLOAT64: return read(double{});
-    case GGUF_TYPE_BOOL: return read(int8_t{});
-    default: return std::nullopt;
+    case GGUF_TYPE_UINT8:
+      return read(uint8_t{});
+    case GGUF_TYPE_INT8:
+      return read(int8_t{});
+    case GGUF_TYPE_UINT16:
+      return read(uint16_t{});
+    case GGUF_TYPE_INT16:
+      return read(int16_t{});
+    case GGUF_TYPE_UINT32:
+      return read(uint32_t{});
+    case GGUF_TYPE_INT32:
+      return read(int32_t{});
+    case GGUF_TYPE_UINT64:
+      return read(uint64_t{});
+    case GGUF_TYPE_INT64:
+      return read(int64_t{});
+    case GGUF_TYPE_FLOAT32:
+      return read(float{});
+    case GGUF_TYPE_FLOAT64:
+      return read(double{});
+    case GGUF_TYPE_BOOL:
+      return read(int8_t{});
+    default:
+      return std::nullopt;
   }
 }
 
@@ -47,16 +59,21 @@ std::size_t SizeOf(gguf_type type) {
   switch (type) {
     case GGUF_TYPE_UINT8:
     case GGUF_TYPE_INT8:
-    case GGUF_TYPE_BOOL: return 1;
+    case GGUF_TYPE_BOOL:
+      return 1;
     case GGUF_TYPE_UINT16:
-    case GGUF_TYPE_INT16: return 2;
+    case GGUF_TYPE_INT16:
+      return 2;
     case GGUF_TYPE_UINT32:
     case GGUF_TYPE_INT32:
-    case GGUF_TYPE_FLOAT32: return 4;
+    case GGUF_TYPE_FLOAT32:
+      return 4;
     case GGUF_TYPE_UINT64:
     case GGUF_TYPE_INT64:
-    case GGUF_TYPE_FLOAT64: return 8;
-    default: return 0;
+    case GGUF_TYPE_FLOAT64:
+      return 8;
+    default:
+      return 0;
   }
 }
 
@@ -109,7 +126,8 @@ absl::StatusOr<GgufFile> GgufFile::Open(const std::string& path) {
   LlamaErrorScope errors;
   gguf_context* context = gguf_init_from_file(path.c_str(), {/*no_alloc=*/true, /*ctx=*/nullptr});
   if (context == nullptr) {
-    return absl::DataLossError(fmt::format("model {}: damaged header ({})", path, errors.Text("no reason given")));
+    return absl::DataLossError(
+        fmt::format("model {}: damaged header ({})", path, errors.Text("no reason given")));
   }
   GgufFile file(path, context);
   std::error_code error;
@@ -126,7 +144,8 @@ absl::Status GgufFile::CheckTensorsWithin(uint64_t file_size) const {
     const uint64_t size = gguf_get_tensor_size(context_.get(), i);
     if (data > file_size || begin > file_size - data || size > file_size - data - begin) {
       return absl::DataLossError(fmt::format("model {}: truncated, tensor {} ends at byte {} of {}", path_,
-                                             gguf_get_tensor_name(context_.get(), i), data + begin + size, file_size));
+                                             gguf_get_tensor_name(context_.get(), i), data + begin + size,
+                                             file_size));
     }
   }
   return absl::OkStatus();
@@ -165,7 +184,9 @@ std::optional<double> GgufFile::UniformNumber(const std::string& key) const {
   return NumberOf(type, data);
 }
 
-bool GgufFile::HasTensor(const std::string& name) const { return gguf_find_tensor(context_.get(), name.c_str()) >= 0; }
+bool GgufFile::HasTensor(const std::string& name) const {
+  return gguf_find_tensor(context_.get(), name.c_str()) >= 0;
+}
 
 absl::StatusOr<std::vector<float>> GgufFile::FloatTensor(const std::string& name) const {
   const int64_t id = gguf_find_tensor(context_.get(), name.c_str());
@@ -175,8 +196,10 @@ absl::StatusOr<std::vector<float>> GgufFile::FloatTensor(const std::string& name
   }
   std::vector<float> values(gguf_get_tensor_size(context_.get(), id) / sizeof(float));
   std::ifstream in(path_, std::ios::binary);
-  in.seekg(static_cast<std::streamoff>(gguf_get_data_offset(context_.get()) + gguf_get_tensor_offset(context_.get(), id)));
-  in.read(reinterpret_cast<char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+  in.seekg(static_cast<std::streamoff>(gguf_get_data_offset(context_.get()) +
+                                       gguf_get_tensor_offset(context_.get(), id)));
+  in.read(reinterpret_cast<char*>(values.data()),
+          static_cast<std::streamsize>(values.size() * sizeof(float)));
   if (!in) return absl::DataLossError(fmt::format("model {}: tensor {} cannot be read", path_, name));
   return values;
 }

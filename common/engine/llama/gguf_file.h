@@ -17,8 +17,8 @@ namespace riskkv {
 // Thread-safe once open.
 class GgufFile {
  public:
-  // NOT_FOUND when it cannot be read, INVALID_ARGUMENT when it is no GGUF, DATA_LOSS when its header is damaged or a tensor
-  // lies beyond its end. Every message names the file.
+  // NOT_FOUND when it cannot be read, INVALID_ARGUMENT when it is no GGUF, DATA_LOSS when its header is
+  // damaged or a tensor lies beyond its end. Every message names the file.
   static absl::StatusOr<GgufFile> Open(const std::string& path);
 
   const std::string& path() const { return path_; }
@@ -31,8 +31,8 @@ class GgufFile {
   bool HasTensor(const std::string& name) const;
   // The values of an F32 tensor. NOT_FOUND, or FAILED_PRECONDITION when it is of another type.
   absl::StatusOr<std::vector<float>> FloatTensor(const std::string& name) const;
-  // SHA-256 over everything that decides how text becomes tokens: all keys "tokenizer.ggml.*" by name, type and value
-  // (vocabulary, scores, types, merges, special tokens).
+  // SHA-256 over everything that decides how text becomes tokens: all keys "tokenizer.ggml.*" by name, type
+  // and value (vocabulary, scores, types, merges, special tokens).
   std::string TokenizerDigest() const;
 
  private:

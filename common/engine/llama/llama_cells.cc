@@ -1,4 +1,5 @@
-// Moving cells: Export and Append, by way of two scratch sequence ids. Cells are labelled, not copied, inside llama.cpp.
+// Moving cells: Export and Append, by way of two scratch sequence ids. Cells are labelled, not copied, inside
+// llama.cpp.
 #include <algorithm>
 
 #include "common/base/status.h"
@@ -48,12 +49,14 @@ absl::Status LlamaEngine::ExportPiece(SeqId seq, TokenRange range, KvBlock& bloc
   llama_memory_t memory = llama_get_memory(context_.get());
   LlamaErrorScope errors;
   Scratch scratch(memory, limits_.n_sequences);
-  llama_memory_seq_cp(memory, seq, scratch.id(), static_cast<llama_pos>(range.begin), static_cast<llama_pos>(range.end));
+  llama_memory_seq_cp(memory, seq, scratch.id(), static_cast<llama_pos>(range.begin),
+                      static_cast<llama_pos>(range.end));
   state_.resize(LlamaStateSize(facts_.fingerprint.layout, range.size()));
   const std::size_t n = llama_state_seq_get_data(context_.get(), state_.data(), state_.size(), scratch.id());
   if (n != state_.size()) {
-    return absl::InternalError(fmt::format("llama.cpp's state of [{}, {}) has {} bytes, expected {}: {}", range.begin,
-                                           range.end, n, state_.size(), errors.Text("no reason given")));
+    return absl::InternalError(fmt::format("llama.cpp's state of [{}, {}) has {} bytes, expected {}: {}",
+                                           range.begin, range.end, n, state_.size(),
+                                           errors.Text("no reason given")));
   }
   return ReadLlamaState(state_, facts_.fingerprint.layout, range, block);
 }
@@ -79,10 +82,11 @@ absl::Status LlamaEngine::AppendPiece(SeqId seq, TokenRange range, const KvBlock
   Scratch scratch(memory, limits_.n_sequences + 1);
   WriteLlamaState(facts_.fingerprint.layout, block, range, state_);
   if (llama_state_seq_set_data(context_.get(), state_.data(), state_.size(), scratch.id()) != state_.size()) {
-    return absl::InternalError(fmt::format("llama.cpp does not take the cells [{}, {}): {}", range.begin, range.end,
-                                           errors.Text("no reason given")));
+    return absl::InternalError(fmt::format("llama.cpp does not take the cells [{}, {}): {}", range.begin,
+                                           range.end, errors.Text("no reason given")));
   }
-  llama_memory_seq_cp(memory, scratch.id(), seq, static_cast<llama_pos>(range.begin), static_cast<llama_pos>(range.end));
+  llama_memory_seq_cp(memory, scratch.id(), seq, static_cast<llama_pos>(range.begin),
+                      static_cast<llama_pos>(range.end));
   SetLength(seq, range.end);
   return absl::OkStatus();
 }

@@ -1,4 +1,5 @@
-// Loading a model, text and the sequences' ledger. Computing is in llama_step.cc, moving cells in llama_cells.cc.
+// Loading a model, text and the sequences' ledger. Computing is in llama_step.cc, moving cells in
+// llama_cells.cc.
 #include "common/engine/llama/llama_engine.h"
 
 #include <algorithm>
@@ -26,13 +27,14 @@ absl::Status CheckOptions(const LlamaOptions& o) {
     return absl::InvalidArgumentError(fmt::format("n_cells is {}", o.n_cells));
   }
   if (o.n_sequences <= 0 || o.n_sequences > kMaxSequences - kScratchSequences) {
-    return absl::InvalidArgumentError(
-        fmt::format("n_sequences is {}, must be within [1, {}]", o.n_sequences, kMaxSequences - kScratchSequences));
+    return absl::InvalidArgumentError(fmt::format("n_sequences is {}, must be within [1, {}]", o.n_sequences,
+                                                  kMaxSequences - kScratchSequences));
   }
-  if (o.threads <= 0 || o.threads > 512) return absl::InvalidArgumentError(fmt::format("threads is {}", o.threads));
+  if (o.threads <= 0 || o.threads > 512)
+    return absl::InvalidArgumentError(fmt::format("threads is {}", o.threads));
   if (o.score_batch < 64 || o.max_batch < o.score_batch || o.max_batch > 1 << 16) {
-    return absl::InvalidArgumentError(
-        fmt::format("max_batch is {}, score_batch {}: 64 <= score_batch <= max_batch", o.max_batch, o.score_batch));
+    return absl::InvalidArgumentError(fmt::format(
+        "max_batch is {}, score_batch {}: 64 <= score_batch <= max_batch", o.max_batch, o.score_batch));
   }
   return absl::OkStatus();
 }
@@ -42,14 +44,14 @@ void InitBackendOnce() {
   std::call_once(once, [] { llama_backend_init(); });
 }
 
-// Weights may be laid out anew for faster kernels (repacking), unless llama.cpp would use AMX: g++ 12 drops the stores that
-// fill the tile configuration (its ldtilecfg intrinsic claims to read 8 of 64 bytes), and the first batch of two tokens
-// ends the process with an illegal instruction.
+// Weights may be laid out anew for faster kernels (repacking), unless llama.cpp would use AMX: g++ 12 drops
+// the stores that fill the tile configuration (its ldtilecfg intrinsic claims to read 8 of 64 bytes), and the
+// first batch of two tokens ends the process with an illegal instruction.
 bool MayRepackWeights() {
   ggml_backend_dev_t cpu = ggml_backend_dev_by_type(GGML_BACKEND_DEVICE_TYPE_CPU);
   if (cpu == nullptr) return true;
-  auto list = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(
-      ggml_backend_reg_get_proc_address(ggml_backend_dev_backend_reg(cpu), "ggml_backend_dev_get_extra_bufts"));
+  auto list = reinterpret_cast<ggml_backend_dev_get_extra_bufts_t>(ggml_backend_reg_get_proc_address(
+      ggml_backend_dev_backend_reg(cpu), "ggml_backend_dev_get_extra_bufts"));
   if (list == nullptr) return true;
   for (ggml_backend_buffer_type_t* type = list(cpu); type != nullptr && *type != nullptr; ++type) {
     if (std::string_view(ggml_backend_buft_name(*type)) == "AMX") return false;
@@ -58,14 +60,17 @@ bool MayRepackWeights() {
 }
 
 // abort_callback: called by ggml's threads between the nodes of a graph.
-bool Interrupted(void* flag) { return static_cast<const std::atomic<bool>*>(flag)->load(std::memory_order_relaxed); }
+bool Interrupted(void* flag) {
+  return static_cast<const std::atomic<bool>*>(flag)->load(std::memory_order_relaxed);
+}
 
 }  // namespace
 
 void LlamaEngine::FreeModel::operator()(llama_model* model) const { llama_model_free(model); }
 void LlamaEngine::FreeContext::operator()(llama_context* context) const { llama_free(context); }
 
-LlamaEngine::LlamaEngine(const LlamaOptions& options, ModelFacts facts) : options_(options), facts_(std::move(facts)) {
+LlamaEngine::LlamaEngine(const LlamaOptions& options, ModelFacts facts)
+    : options_(options), facts_(std::move(facts)) {
   limits_ = {options.n_cells, options.n_sequences, options.max_batch, options.threads};
   lengths_.assign(static_cast<std::size_t>(options.n_sequences), -1);
 }
@@ -91,8 +96,8 @@ absl::Status LlamaEngine::Load() {
   params.use_extra_bufts = MayRepackWeights();
   model_.reset(llama_model_load_from_file(options_.model_path.c_str(), params));
   if (model_ == nullptr) {
-    return absl::InvalidArgumentError(
-        fmt::format("model {}: llama.cpp refuses it: {}", options_.model_path, errors.Text("no reason given")));
+    return absl::InvalidArgumentError(fmt::format("model {}: llama.cpp refuses it: {}", options_.model_path,
+                                                  errors.Text("no reason given")));
   }
   vocab_ = llama_model_get_vocab(model_.get());
   facts_.n_vocab = llama_vocab_n_tokens(vocab_);
@@ -113,13 +118,16 @@ absl::Status LlamaEngine::CheckLoadedModel() {
   const llama_rope_type want =
       layout.rope.pairing == kernels::RopePairing::kHalves ? LLAMA_ROPE_TYPE_NEOX : LLAMA_ROPE_TYPE_NORM;
   auto refuse = [this](std::string_view what) {
-    return absl::FailedPreconditionError(fmt::format("model {}: {} not supported", options_.model_path, what));
+    return absl::FailedPreconditionError(
+        fmt::format("model {}: {} not supported", options_.model_path, what));
   };
   if (llama_model_rope_type(model_.get()) != want) return refuse("this rotary embedding is");
   if (llama_model_n_swa(model_.get()) > 0) return refuse("sliding window attention is");
-  if (llama_model_is_recurrent(model_.get()) || llama_model_is_hybrid(model_.get())) return refuse("recurrent layers are");
+  if (llama_model_is_recurrent(model_.get()) || llama_model_is_hybrid(model_.get()))
+    return refuse("recurrent layers are");
   if (llama_model_has_encoder(model_.get())) return refuse("an encoder is");
-  if (llama_model_n_layer(model_.get()) != layout.n_layer || llama_model_n_head_kv(model_.get()) != layout.n_head_kv) {
+  if (llama_model_n_layer(model_.get()) != layout.n_layer ||
+      llama_model_n_head_kv(model_.get()) != layout.n_head_kv) {
     return refuse("this layer layout is");
   }
   return absl::OkStatus();
@@ -148,8 +156,8 @@ absl::Status LlamaEngine::CreateContext() {
   context_.reset(llama_init_from_model(model_.get(), params));
   if (context_ == nullptr) {
     return MakeError(absl::StatusCode::kResourceExhausted, "NO_BLOCKS",
-                     fmt::format("model {}: no context of {} cells: {}", options_.model_path, options_.n_cells,
-                                 errors.Text("no reason given")));
+                     fmt::format("model {}: no context of {} cells: {}", options_.model_path,
+                                 options_.n_cells, errors.Text("no reason given")));
   }
   // llama.cpp lowers a batch to the context; a longer one would abort the process.
   limits_.max_batch = std::min(options_.max_batch, static_cast<int>(llama_n_batch(context_.get())));
@@ -168,13 +176,14 @@ absl::StatusOr<std::vector<Token>> LlamaEngine::Tokenize(std::string_view text, 
   }
   const int32_t size = static_cast<int32_t>(text.size());
   std::vector<Token> tokens(text.size() + 2);
-  int32_t n = llama_tokenize(vocab_, text.data(), size, tokens.data(), static_cast<int32_t>(tokens.size()), add_special,
-                             parse_special);
+  int32_t n = llama_tokenize(vocab_, text.data(), size, tokens.data(), static_cast<int32_t>(tokens.size()),
+                             add_special, parse_special);
   if (n < 0 && n != std::numeric_limits<int32_t>::min()) {
     tokens.resize(static_cast<std::size_t>(-n));
     n = llama_tokenize(vocab_, text.data(), size, tokens.data(), -n, add_special, parse_special);
   }
-  if (n < 0) return absl::InternalError(fmt::format("a text of {} bytes could not be tokenised", text.size()));
+  if (n < 0)
+    return absl::InternalError(fmt::format("a text of {} bytes could not be tokenised", text.size()));
   tokens.resize(static_cast<std::size_t>(n));
   return tokens;
 }
@@ -182,7 +191,8 @@ absl::StatusOr<std::vector<Token>> LlamaEngine::Tokenize(std::string_view text, 
 std::string LlamaEngine::TokenText(Token token, bool special) const {
   if (token < 0 || token >= facts_.n_vocab) return "";
   std::string piece(32, '\0');
-  int32_t n = llama_token_to_piece(vocab_, token, piece.data(), static_cast<int32_t>(piece.size()), 0, special);
+  int32_t n =
+      llama_token_to_piece(vocab_, token, piece.data(), static_cast<int32_t>(piece.size()), 0, special);
   if (n < 0) {
     piece.resize(static_cast<std::size_t>(-n));
     n = llama_token_to_piece(vocab_, token, piece.data(), static_cast<int32_t>(piece.size()), 0, special);
@@ -193,7 +203,8 @@ std::string LlamaEngine::TokenText(Token token, bool special) const {
 
 absl::StatusOr<std::string> LlamaEngine::ChatPrompt(std::string_view system, std::string_view user) const {
   const char* chat_template = llama_model_chat_template(model_.get(), nullptr);
-  if (chat_template == nullptr) return system.empty() ? std::string(user) : fmt::format("{}\n{}", system, user);
+  if (chat_template == nullptr)
+    return system.empty() ? std::string(user) : fmt::format("{}\n{}", system, user);
   // llama.cpp takes C strings and would cut these off.
   if (system.find('\0') != std::string_view::npos || user.find('\0') != std::string_view::npos) {
     return absl::InvalidArgumentError("a chat message holds a zero byte");
@@ -205,8 +216,9 @@ absl::StatusOr<std::string> LlamaEngine::ChatPrompt(std::string_view system, std
   messages.push_back({"user", user_text.c_str()});
   std::string out(2 * (system.size() + user.size()) + 1024, '\0');
   for (int attempt = 0; attempt < 2; ++attempt) {
-    const int32_t n = llama_chat_apply_template(chat_template, messages.data(), messages.size(), /*add_ass=*/true,
-                                                out.data(), static_cast<int32_t>(out.size()));
+    const int32_t n =
+        llama_chat_apply_template(chat_template, messages.data(), messages.size(), /*add_ass=*/true,
+                                  out.data(), static_cast<int32_t>(out.size()));
     if (n < 0) {
       return absl::FailedPreconditionError(
           fmt::format("model {}: llama.cpp does not know its chat template", options_.model_path));
@@ -237,10 +249,13 @@ void LlamaEngine::CloseSequence(SeqId seq) {
 }
 
 bool LlamaEngine::IsOpen(SeqId seq) const {
-  return seq >= 0 && static_cast<std::size_t>(seq) < lengths_.size() && lengths_[static_cast<std::size_t>(seq)] >= 0;
+  return seq >= 0 && static_cast<std::size_t>(seq) < lengths_.size() &&
+         lengths_[static_cast<std::size_t>(seq)] >= 0;
 }
 
-int64_t LlamaEngine::Length(SeqId seq) const { return IsOpen(seq) ? lengths_[static_cast<std::size_t>(seq)] : 0; }
+int64_t LlamaEngine::Length(SeqId seq) const {
+  return IsOpen(seq) ? lengths_[static_cast<std::size_t>(seq)] : 0;
+}
 
 void LlamaEngine::SetLength(SeqId seq, int64_t n) {
   cells_used_ += n - lengths_[static_cast<std::size_t>(seq)];
@@ -254,7 +269,8 @@ void LlamaEngine::DropCells(SeqId seq, int64_t n) {
 absl::Status LlamaEngine::Truncate(SeqId seq, int64_t n) {
   if (!IsOpen(seq)) return absl::InvalidArgumentError(fmt::format("unknown sequence {}", seq));
   if (n < 0 || n > Length(seq)) {
-    return absl::InvalidArgumentError(fmt::format("sequence {} has {} cells, cannot be cut to {}", seq, Length(seq), n));
+    return absl::InvalidArgumentError(
+        fmt::format("sequence {} has {} cells, cannot be cut to {}", seq, Length(seq), n));
   }
   DropCells(seq, n);
   SetLength(seq, n);

@@ -1,8 +1,9 @@
 // The engine over llama.cpp: GGUF models on the CPU (or what llama.cpp was built for).
 //
-// Numbers depend on layout (threads, foreign cells, other requests in the batch, cell order move a decoded token's
-// log-probability by up to facts().logprob_noise). Equal bits are promised only for equal threads, one sequence, cells in
-// order from cell 0; and for batches of 64 tokens and more from cell 0 of an empty cache.
+// Numbers depend on layout (threads, foreign cells, other requests in the batch, cell order move a decoded
+// token's log-probability by up to facts().logprob_noise). Equal bits are promised only for equal threads,
+// one sequence, cells in order from cell 0; and for batches of 64 tokens and more from cell 0 of an empty
+// cache.
 #ifndef RISKKV_COMMON_ENGINE_LLAMA_LLAMA_ENGINE_H_
 #define RISKKV_COMMON_ENGINE_LLAMA_LLAMA_ENGINE_H_
 
@@ -23,26 +24,29 @@ class LlamaSampler;
 
 struct LlamaOptions {
   std::string model_path;
-  int64_t n_cells = 8192;   // KV cells over all sequences
-  int n_sequences = 8;      // at most 254: two more ids are used inside
-  int threads = 1;          // ggml's threads spin: keep the sum over all processes at or below the cores
-  int max_batch = 512;      // tokens in one Step
-  int score_batch = 128;    // tokens in one batch of Score, at least 64; bounds the logits buffer (score_batch * vocabulary)
-  int gpu_layers = 0;       // layers llama.cpp may put on its device, where it was built for one
+  int64_t n_cells = 8192;  // KV cells over all sequences
+  int n_sequences = 8;     // at most 254: two more ids are used inside
+  int threads = 1;         // ggml's threads spin: keep the sum over all processes at or below the cores
+  int max_batch = 512;     // tokens in one Step
+  int score_batch =
+      128;  // tokens in one batch of Score, at least 64; bounds the logits buffer (score_batch * vocabulary)
+  int gpu_layers = 0;  // layers llama.cpp may put on its device, where it was built for one
 };
 
 // Threading and errors as Engine. Interrupt is honoured within one graph node (milliseconds) on the CPU.
 class LlamaEngine : public Engine {
  public:
-  // Loads the model. NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS and FAILED_PRECONDITION (model not supported, model_support.h)
-  // name the file; RESOURCE_EXHAUSTED when the cache cannot be allocated. Reads the whole file once for its digest.
+  // Loads the model. NOT_FOUND, INVALID_ARGUMENT, DATA_LOSS and FAILED_PRECONDITION (model not supported,
+  // model_support.h) name the file; RESOURCE_EXHAUSTED when the cache cannot be allocated. Reads the whole
+  // file once for its digest.
   static absl::StatusOr<std::unique_ptr<LlamaEngine>> Create(const LlamaOptions& options);
   ~LlamaEngine() override;
 
   const ModelFacts& facts() const override { return facts_; }
   const EngineLimits& limits() const override { return limits_; }
   absl::Status CheckSampling(const SamplingParams& params) const override;
-  absl::StatusOr<std::vector<Token>> Tokenize(std::string_view text, bool add_special, bool parse_special) const override;
+  absl::StatusOr<std::vector<Token>> Tokenize(std::string_view text, bool add_special,
+                                              bool parse_special) const override;
   std::string TokenText(Token token, bool special) const override;
   absl::StatusOr<std::string> ChatPrompt(std::string_view system, std::string_view user) const override;
 
@@ -95,7 +99,7 @@ class LlamaEngine : public Engine {
   std::unique_ptr<Batch> batch_;
   std::vector<int64_t> lengths_;  // by sequence id; -1: not open. The ledger: llama.cpp cannot be asked
   int64_t cells_used_ = 0;
-  std::vector<uint8_t> state_;    // one piece of Export or Append in llama.cpp's format
+  std::vector<uint8_t> state_;  // one piece of Export or Append in llama.cpp's format
 };
 
 }  // namespace riskkv

@@ -20,8 +20,8 @@ constexpr int kAborted = 2;
 
 constexpr std::size_t kMinScoreBatch = 64;
 
-// Length of the next batch of a teacher-forced run with `left` tokens to go: `batch`, but never so that a rest below 64
-// tokens remains, since only batches of 64 and more give the same bits whatever the threads.
+// Length of the next batch of a teacher-forced run with `left` tokens to go: `batch`, but never so that a
+// rest below 64 tokens remains, since only batches of 64 and more give the same bits whatever the threads.
 std::size_t NextScoreBatch(std::size_t left, std::size_t batch) {
   if (left <= batch) return left;
   const std::size_t rest = left - batch;
@@ -63,8 +63,10 @@ absl::StatusOr<std::vector<Sampled>> LlamaEngine::Step(std::span<const StepItem>
   absl::StatusOr<std::vector<Sampled>> drawn = decoded.ok() ? DrawAll(items) : decoded;
   for (const StepItem& item : items) {
     // A failed or interrupted batch may leave cells of the parts it finished.
-    if (!drawn.ok()) DropCells(item.seq, item.n_past);
-    else SetLength(item.seq, item.n_past + static_cast<int64_t>(item.tokens.size()));
+    if (!drawn.ok())
+      DropCells(item.seq, item.n_past);
+    else
+      SetLength(item.seq, item.n_past + static_cast<int64_t>(item.tokens.size()));
   }
   return drawn;
 }

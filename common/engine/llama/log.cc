@@ -27,10 +27,14 @@ thread_local ggml_log_level thread_level = GGML_LOG_LEVEL_INFO;
 
 LlamaLogLevel LevelOf(ggml_log_level level) {
   switch (level) {
-    case GGML_LOG_LEVEL_ERROR: return LlamaLogLevel::kError;
-    case GGML_LOG_LEVEL_WARN: return LlamaLogLevel::kWarning;
-    case GGML_LOG_LEVEL_INFO: return LlamaLogLevel::kInfo;
-    default: return LlamaLogLevel::kDebug;
+    case GGML_LOG_LEVEL_ERROR:
+      return LlamaLogLevel::kError;
+    case GGML_LOG_LEVEL_WARN:
+      return LlamaLogLevel::kWarning;
+    case GGML_LOG_LEVEL_INFO:
+      return LlamaLogLevel::kInfo;
+    default:
+      return LlamaLogLevel::kDebug;
   }
 }
 

@@ -1,4 +1,5 @@
-// llama.cpp's log: one callback a process, quiet unless a sink is set; errors are kept for the status they belong to.
+// llama.cpp's log: one callback a process, quiet unless a sink is set; errors are kept for the status they
+// belong to.
 #ifndef RISKKV_COMMON_ENGINE_LLAMA_LOG_H_
 #define RISKKV_COMMON_ENGINE_LLAMA_LOG_H_
 
@@ -10,8 +11,8 @@ namespace riskkv {
 
 enum class LlamaLogLevel { kDebug, kInfo, kWarning, kError };
 
-// Where llama.cpp's lines go from now on (empty: nowhere, the default). Called from any thread, one at a time, with the
-// line without its end. Thread-safe.
+// Where llama.cpp's lines go from now on (empty: nowhere, the default). Called from any thread, one at a
+// time, with the line without its end. Thread-safe.
 using LlamaLogSink = std::function<void(LlamaLogLevel level, std::string_view line)>;
 void SetLlamaLogSink(LlamaLogSink sink);
 

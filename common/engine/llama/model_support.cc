@@ -11,8 +11,8 @@ namespace {
 // What llama.cpp asserts (and aborts) above.
 constexpr double kMaxLayers = 512;
 
-// Measured on SmolLM2-135M Q4_1: threads, foreign cells, other requests in the batch and cell order move a decoded token's
-// log-probability by up to this much (docs: "Numbers depend on layout").
+// Measured on SmolLM2-135M Q4_1: threads, foreign cells, other requests in the batch and cell order move a
+// decoded token's log-probability by up to this much (docs: "Numbers depend on layout").
 constexpr double kLogprobNoise = 0.2;
 
 absl::Status Refuse(const GgufFile& file, std::string_view feature) {
@@ -83,7 +83,8 @@ absl::StatusOr<RopeParams> ReadRope(const GgufFile& file, const std::string& arc
     const float factor = static_cast<float>(file.Number(arch + ".rope.scaling.factor").value_or(old_name));
     rope.freq_scale = factor == 0 ? 1.0f : 1.0f / factor;
   }
-  if (!std::isfinite(rope.freq_base) || rope.freq_base <= 0 || !std::isfinite(rope.freq_scale) || rope.freq_scale <= 0) {
+  if (!std::isfinite(rope.freq_base) || rope.freq_base <= 0 || !std::isfinite(rope.freq_scale) ||
+      rope.freq_scale <= 0) {
     return absl::InvalidArgumentError(
         fmt::format("model {}: rope base {}, scale {}", file.path(), rope.freq_base, rope.freq_scale));
   }
@@ -91,12 +92,14 @@ absl::StatusOr<RopeParams> ReadRope(const GgufFile& file, const std::string& arc
   if (arch == "llama" && file.HasTensor("rope_freqs.weight")) {
     ASSIGN_OR_RETURN(rope.freq_factors, file.FloatTensor("rope_freqs.weight"));
     if (rope.freq_factors.size() != static_cast<std::size_t>(rope.rotary_dim / 2)) {
-      return absl::InvalidArgumentError(fmt::format("model {}: rope_freqs.weight has {} values, expected {}", file.path(),
-                                                    rope.freq_factors.size(), rope.rotary_dim / 2));
+      return absl::InvalidArgumentError(fmt::format("model {}: rope_freqs.weight has {} values, expected {}",
+                                                    file.path(), rope.freq_factors.size(),
+                                                    rope.rotary_dim / 2));
     }
     for (float f : rope.freq_factors) {
       if (!std::isfinite(f) || f <= 0) {
-        return absl::InvalidArgumentError(fmt::format("model {}: rope_freqs.weight holds {}", file.path(), f));
+        return absl::InvalidArgumentError(
+            fmt::format("model {}: rope_freqs.weight holds {}", file.path(), f));
       }
     }
   }
@@ -118,7 +121,8 @@ absl::StatusOr<int> ReadHeadDim(const GgufFile& file, const std::string& arch, i
 
 absl::StatusOr<ModelFacts> ReadModelFacts(const GgufFile& file) {
   const std::string arch = file.String("general.architecture").value_or("");
-  if (arch.empty()) return absl::InvalidArgumentError(fmt::format("model {}: general.architecture is missing", file.path()));
+  if (arch.empty())
+    return absl::InvalidArgumentError(fmt::format("model {}: general.architecture is missing", file.path()));
   RETURN_IF_ERROR(CheckFeatures(file, arch));
   if (arch != "llama" && arch != "qwen2") {
     return Refuse(file, fmt::format("architecture '{}' (llama and qwen2 are) is", arch));

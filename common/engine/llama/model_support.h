@@ -10,10 +10,11 @@
 
 namespace riskkv {
 
-// Fingerprint and shape read from the metadata alone (weights digest left empty). FAILED_PRECONDITION names what is not
-// supported: another architecture than llama and qwen2, split files, sliding window, MLA, recurrent layers, layers with
-// different numbers of heads, keys and values of different length, partial rotary embedding, rope scaling other than none
-// and linear. INVALID_ARGUMENT for missing or impossible numbers.
+// Fingerprint and shape read from the metadata alone (weights digest left empty). FAILED_PRECONDITION names
+// what is not supported: another architecture than llama and qwen2, split files, sliding window, MLA,
+// recurrent layers, layers with different numbers of heads, keys and values of different length, partial
+// rotary embedding, rope scaling other than none and linear. INVALID_ARGUMENT for missing or impossible
+// numbers.
 absl::StatusOr<ModelFacts> ReadModelFacts(const GgufFile& file);
 
 }  // namespace riskkv

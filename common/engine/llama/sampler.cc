@@ -57,7 +57,8 @@ int Nesting(const std::string& grammar) {
 }
 
 absl::Status BadHistory(SeqId seq, std::string_view why) {
-  return absl::InvalidArgumentError(fmt::format("sequence {}: the output does not fit the grammar: {}", seq, why));
+  return absl::InvalidArgumentError(
+      fmt::format("sequence {}: the output does not fit the grammar: {}", seq, why));
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ LlamaSampler::LlamaSampler(const llama_vocab* vocab) : vocab_(vocab), n_vocab_(l
 absl::Status LlamaSampler::CheckGrammar(const std::string& grammar) const {
   if (grammar.empty()) return absl::OkStatus();
   if (Nesting(grammar) > kMaxGrammarNesting) {
-    return absl::InvalidArgumentError(fmt::format("sampling.grammar nests more than {} levels deep", kMaxGrammarNesting));
+    return absl::InvalidArgumentError(
+        fmt::format("sampling.grammar nests more than {} levels deep", kMaxGrammarNesting));
   }
   LlamaErrorScope errors;
   try {
@@ -79,7 +81,8 @@ absl::Status LlamaSampler::CheckGrammar(const std::string& grammar) const {
   } catch (const std::exception& e) {
     return absl::InvalidArgumentError(fmt::format("sampling.grammar: {}", e.what()));
   }
-  return absl::InvalidArgumentError(fmt::format("sampling.grammar does not parse: {}", errors.Text("no root rule?")));
+  return absl::InvalidArgumentError(
+      fmt::format("sampling.grammar does not parse: {}", errors.Text("no root rule?")));
 }
 
 absl::StatusOr<Sampled> LlamaSampler::Draw(const float* logits, const StepItem& item) {
@@ -112,8 +115,9 @@ absl::StatusOr<Token> LlamaSampler::Choose(const float* logits, Token best, cons
   return ChooseWithGrammar(grammar, item);
 }
 
-// A draw the grammar accepts is kept; otherwise a second one is made among what it accepts. That is the same distribution
-// as constraining first (the draws are independent), and spares the grammar the whole vocabulary most of the time.
+// A draw the grammar accepts is kept; otherwise a second one is made among what it accepts. That is the same
+// distribution as constraining first (the draws are independent), and spares the grammar the whole vocabulary
+// most of the time.
 absl::StatusOr<Token> LlamaSampler::ChooseWithGrammar(llama_sampler* grammar, const StepItem& item) {
   const std::vector<llama_token_data> all = candidates_;
   const Token first = Pick(item, 0);
@@ -134,7 +138,8 @@ void LlamaSampler::FillCandidates(const float* logits, const StepItem& item) {
   for (int t = 0; t < n_vocab_; ++t) candidates_[static_cast<std::size_t>(t)] = {t, logits[t], 0.0f};
   const SamplingParams& p = *item.sampling;
   if (HasPenalties(p)) {
-    // llama.cpp's arithmetic, on the tokens of the window only (its sampler looks every token of the vocabulary up).
+    // llama.cpp's arithmetic, on the tokens of the window only (its sampler looks every token of the
+    // vocabulary up).
     std::unordered_map<Token, int> counts;
     const std::size_t n = std::min(item.history.size(), static_cast<std::size_t>(p.penalty_last_n));
     for (Token t : item.history.last(n)) {
@@ -147,7 +152,8 @@ void LlamaSampler::FillCandidates(const float* logits, const StepItem& item) {
     }
   }
   if (item.forbid_end) {
-    std::erase_if(candidates_, [this](const llama_token_data& c) { return ends_[static_cast<std::size_t>(c.id)]; });
+    std::erase_if(candidates_,
+                  [this](const llama_token_data& c) { return ends_[static_cast<std::size_t>(c.id)]; });
   }
 }
 

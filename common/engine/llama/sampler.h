@@ -21,8 +21,8 @@ class LlamaSampler {
   // INVALID_ARGUMENT when the grammar (GBNF, root rule "root") does not parse. The empty grammar is fine.
   absl::Status CheckGrammar(const std::string& grammar) const;
 
-  // Draws the token after item.history from `logits` [n_vocab]. INVALID_ARGUMENT when the history does not fit the grammar,
-  // INTERNAL when the logits are not numbers.
+  // Draws the token after item.history from `logits` [n_vocab]. INVALID_ARGUMENT when the history does not
+  // fit the grammar, INTERNAL when the logits are not numbers.
   absl::StatusOr<Sampled> Draw(const float* logits, const StepItem& item);
   // -log softmax(logits)[target]. Not a number when the logits are none.
   float NegativeLogProb(const float* logits, Token target) const;

@@ -9,13 +9,15 @@ namespace riskkv {
 namespace {
 
 constexpr uint32_t kMagic = 0xaf143cd8;
-constexpr int32_t kTypeF16 = 1;  // GGML_TYPE_F16
+constexpr int32_t kTypeF16 = 1;          // GGML_TYPE_F16
 constexpr std::size_t kHead = 16;        // magic, sequence, streams, cells
 constexpr std::size_t kCell = 12;        // position, number of sequences, sequence
 constexpr std::size_t kBody = 8;         // v_trans, layers
 constexpr std::size_t kTensorHead = 12;  // type, row bytes
 
-std::size_t RowBytes(const KvLayout& layout) { return static_cast<std::size_t>(layout.kv()) * sizeof(uint16_t); }
+std::size_t RowBytes(const KvLayout& layout) {
+  return static_cast<std::size_t>(layout.kv()) * sizeof(uint16_t);
+}
 
 // A reader that cannot pass the end: what is missing reads as zero and ok() turns false.
 class Reader {
@@ -66,7 +68,8 @@ class Writer {
 template <typename T>
 absl::Status Expect(std::string_view what, T got, T want) {
   if (got == want) return absl::OkStatus();
-  return absl::InternalError(fmt::format("llama.cpp's sequence state: {} is {}, expected {}", what, got, want));
+  return absl::InternalError(
+      fmt::format("llama.cpp's sequence state: {} is {}, expected {}", what, got, want));
 }
 
 // Rows of the state in position order: rows[i] is the row that holds position range.begin + i.
@@ -81,18 +84,20 @@ absl::StatusOr<std::vector<std::size_t>> ReadCells(Reader& in, TokenRange range)
     if (!in.ok()) return absl::InternalError("llama.cpp's sequence state ends among its cells");
     RETURN_IF_ERROR(Expect<uint32_t>("the number of sequences of a cell", sequences, 1));
     if (position < range.begin || position >= range.end) {
-      return absl::InternalError(fmt::format("llama.cpp's sequence state holds position {}, outside [{}, {})", position,
-                                             range.begin, range.end));
+      return absl::InternalError(fmt::format("llama.cpp's sequence state holds position {}, outside [{}, {})",
+                                             position, range.begin, range.end));
     }
     std::size_t& slot = rows[static_cast<std::size_t>(position - range.begin)];
-    if (slot != kNone) return absl::InternalError(fmt::format("llama.cpp's sequence state holds position {} twice", position));
+    if (slot != kNone)
+      return absl::InternalError(fmt::format("llama.cpp's sequence state holds position {} twice", position));
     slot = row;
   }
   return rows;
 }
 
 // One tensor's rows into `to` (nullptr: skipped). Runs of consecutive rows are copied at once.
-absl::Status ReadTensor(Reader& in, std::size_t row_bytes, const std::vector<std::size_t>& rows, uint16_t* to) {
+absl::Status ReadTensor(Reader& in, std::size_t row_bytes, const std::vector<std::size_t>& rows,
+                        uint16_t* to) {
   RETURN_IF_ERROR(Expect<int32_t>("the cache type", in.Get<int32_t>(), kTypeF16));
   RETURN_IF_ERROR(Expect<uint64_t>("the row size", in.Get<uint64_t>(), row_bytes));
   const uint8_t* from = in.Skip(rows.size() * row_bytes);
@@ -112,11 +117,14 @@ absl::Status ReadTensor(Reader& in, std::size_t row_bytes, const std::vector<std
 
 std::size_t LlamaStateSize(const KvLayout& layout, int64_t cells) {
   const std::size_t n = static_cast<std::size_t>(cells);
-  return kHead + n * kCell + kBody + static_cast<std::size_t>(layout.n_layer) * 2 * (kTensorHead + n * RowBytes(layout));
+  return kHead + n * kCell + kBody +
+         static_cast<std::size_t>(layout.n_layer) * 2 * (kTensorHead + n * RowBytes(layout));
 }
 
-absl::Status ReadLlamaState(std::span<const uint8_t> state, const KvLayout& layout, TokenRange range, KvBlock& block) {
-  if (range.empty() || range.begin < block.range.begin || range.end > block.range.end || block.kv != layout.kv()) {
+absl::Status ReadLlamaState(std::span<const uint8_t> state, const KvLayout& layout, TokenRange range,
+                            KvBlock& block) {
+  if (range.empty() || range.begin < block.range.begin || range.end > block.range.end ||
+      block.kv != layout.kv()) {
     return absl::InternalError("the block does not hold the positions to be read");
   }
   RETURN_IF_ERROR(Expect<std::size_t>("its size", state.size(), LlamaStateSize(layout, range.size())));
@@ -136,10 +144,12 @@ absl::Status ReadLlamaState(std::span<const uint8_t> state, const KvLayout& layo
       RETURN_IF_ERROR(ReadTensor(in, RowBytes(layout), rows, to));
     }
   }
-  return in.at_end() ? absl::OkStatus() : absl::InternalError("llama.cpp's sequence state goes on after its end");
+  return in.at_end() ? absl::OkStatus()
+                     : absl::InternalError("llama.cpp's sequence state goes on after its end");
 }
 
-void WriteLlamaState(const KvLayout& layout, const KvBlock& block, TokenRange range, std::vector<uint8_t>& state) {
+void WriteLlamaState(const KvLayout& layout, const KvBlock& block, TokenRange range,
+                     std::vector<uint8_t>& state) {
   state.resize(LlamaStateSize(layout, range.size()));
   Writer out(state.data());
   out.Put<uint32_t>(kMagic);

@@ -27,7 +27,8 @@ using CellsTest = LlamaTest;
 // Lengths around the pieces and tiles, moved in blocks: the same bytes and the same greedy tokens.
 TEST_F(CellsTest, AMovedSequenceIsTheSame) {
   const SamplingParams greedy;
-  for (const auto& [n, block] : std::vector<std::pair<int, int64_t>>{{2, 1}, {7, 3}, {127, 32}, {128, 128}, {129, 64}, {1000, 100}}) {
+  for (const auto& [n, block] :
+       std::vector<std::pair<int, int64_t>>{{2, 1}, {7, 3}, {127, 32}, {128, 128}, {129, 64}, {1000, 100}}) {
     ASSERT_OK_AND_ASSIGN(Stream x, StartStream(a(), Text(n), greedy, 512));
     ASSERT_OK_AND_ASSIGN(Stream y, MoveStream(a(), b(), x, block));
     ASSERT_EQ(b().Length(y.seq), a().Length(x.seq));
@@ -71,7 +72,8 @@ TEST_F(CellsTest, PartsEqualSlicesOfTheWhole) {
   }
 }
 
-// Fragmented: two sequences fed in turn, one closed, so that the cells of the next lie in holes and out of order.
+// Fragmented: two sequences fed in turn, one closed, so that the cells of the next lie in holes and out of
+// order.
 TEST_F(CellsTest, BytesSurviveFragmentation) {
   ASSERT_OK_AND_ASSIGN(const SeqId source, b().OpenSequence());
   ASSERT_OK(Feed(b(), source, Text(300), 512));
@@ -80,7 +82,8 @@ TEST_F(CellsTest, BytesSurviveFragmentation) {
   ASSERT_OK_AND_ASSIGN(const SeqId two, a().OpenSequence());
   const std::vector<Token> filler = Text(200, 3);
   for (std::size_t i = 0; i < 200; i += 20) {
-    const std::vector<Token> part(filler.begin() + static_cast<std::ptrdiff_t>(i), filler.begin() + static_cast<std::ptrdiff_t>(i + 20));
+    const std::vector<Token> part(filler.begin() + static_cast<std::ptrdiff_t>(i),
+                                  filler.begin() + static_cast<std::ptrdiff_t>(i + 20));
     ASSERT_OK(Feed(a(), one, part));
     ASSERT_OK(Feed(a(), two, part));
   }
@@ -143,10 +146,12 @@ TEST_F(CellsTest, WrongBlocksAreRefused) {
   ASSERT_OK_AND_ASSIGN(const SeqId seq, a().OpenSequence());
   ASSERT_OK(Feed(a(), seq, Text(20)));
   ASSERT_OK_AND_ASSIGN(const KvBlock cells, a().Export(seq, {0, 20}, Layers()));
-  EXPECT_THAT(a().Append(seq, cells), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("begins at token 0")));
+  EXPECT_THAT(a().Append(seq, cells),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("begins at token 0")));
   ASSERT_OK_AND_ASSIGN(const KvBlock some, Slice(cells, {0, 20}, {0, 1}));
   ASSERT_OK_AND_ASSIGN(const SeqId fresh, a().OpenSequence());
-  EXPECT_THAT(a().Append(fresh, some), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 of 30 layers")));
+  EXPECT_THAT(a().Append(fresh, some),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 of 30 layers")));
   EXPECT_THAT(a().Export(seq, {0, 21}, Layers()), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(a().Export(77, {0, 1}, Layers()), StatusIs(absl::StatusCode::kInvalidArgument));
 }
@@ -167,15 +172,18 @@ TEST_F(CellsTest, KeysBeforeRopeAgreeWithTheOracle) {
   if (shared == nullptr) GTEST_SKIP() << "RISKKV_SHARED is not set";
   const char* python = std::getenv("RISKKV_PYTHON");
   const std::string interpreter = python == nullptr ? "python3" : python;
-  if (std::system((interpreter + " -c 'import numpy, gguf' 2>/dev/null").c_str()) != 0) GTEST_SKIP() << "no numpy or gguf";
+  if (std::system((interpreter + " -c 'import numpy, gguf' 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "no numpy or gguf";
   constexpr int kTokens = 200;
   ASSERT_OK_AND_ASSIGN(const SeqId seq, a().OpenSequence());
   const std::vector<Token> tokens = Text(kTokens);
   ASSERT_OK(Feed(a(), seq, tokens, 512));
   const std::string base = ::testing::TempDir() + "/riskkv_oracle";
-  std::ofstream(base + ".in", std::ios::binary).write(reinterpret_cast<const char*>(tokens.data()), kTokens * sizeof(Token));
-  const std::string command = fmt::format("{} {}/tests/integration/engine_llama/oracle_kv.py {}/reference {} {}.in {}.out",
-                                          interpreter, RISKKV_SOURCE_DIR, shared, ModelPath(), base, base);
+  std::ofstream(base + ".in", std::ios::binary)
+      .write(reinterpret_cast<const char*>(tokens.data()), kTokens * sizeof(Token));
+  const std::string command =
+      fmt::format("{} {}/tests/integration/engine_llama/oracle_kv.py {}/reference {} {}.in {}.out",
+                  interpreter, RISKKV_SOURCE_DIR, shared, ModelPath(), base, base);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 
   const KvLayout& layout = a().facts().fingerprint.layout;
@@ -193,12 +201,14 @@ TEST_F(CellsTest, KeysBeforeRopeAgreeWithTheOracle) {
     kernels::HalfToFloat(cells.v(l), v.data(), n);
     for (int t = 0; t < kTokens; ++t) {
       for (int h = 0; h < layout.n_head_kv; ++h) {
-        float* head = k.data() + static_cast<std::size_t>(t) * row + static_cast<std::size_t>(h * layout.head_dim);
+        float* head =
+            k.data() + static_cast<std::size_t>(t) * row + static_cast<std::size_t>(h * layout.head_dim);
         for (int i = 0; i < layout.rope.rotary_dim / 2; ++i) {
           int lo, hi;
           kernels::RopePairDims(layout.rope.pairing, layout.rope.rotary_dim, i, &lo, &hi);
           const double angle = kernels::RopeAngle(t, kernels::RopeFrequency(layout.rope, i));
-          kernels::RopeInverse(static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle)), head + lo, head + hi);
+          kernels::RopeInverse(static_cast<float>(std::cos(angle)), static_cast<float>(std::sin(angle)),
+                               head + lo, head + hi);
         }
       }
     }

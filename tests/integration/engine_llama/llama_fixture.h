@@ -1,4 +1,5 @@
-// What the tests of this folder share: the model of RISKKV_MODEL (skipped without) and two engines, loaded once.
+// What the tests of this folder share: the model of RISKKV_MODEL (skipped without) and two engines, loaded
+// once.
 #ifndef RISKKV_TESTS_INTEGRATION_ENGINE_LLAMA_LLAMA_FIXTURE_H_
 #define RISKKV_TESTS_INTEGRATION_ENGINE_LLAMA_LLAMA_FIXTURE_H_
 

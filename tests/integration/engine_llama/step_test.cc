@@ -28,7 +28,8 @@ std::string TextOf(const Engine& engine, const std::vector<Token>& tokens) {
   return text;
 }
 
-absl::StatusOr<std::vector<Token>> Generate(Engine& engine, const std::vector<Token>& prompt, const SamplingParams& params, int n) {
+absl::StatusOr<std::vector<Token>> Generate(Engine& engine, const std::vector<Token>& prompt,
+                                            const SamplingParams& params, int n) {
   auto stream = StartStream(engine, prompt, params, 512);
   if (!stream.ok()) return stream.status();
   absl::Status status = Continue(engine, *stream, params, n - 1);
@@ -136,8 +137,9 @@ TEST_F(StepTest, GrammarHoldsAcrossAMove) {
 TEST_F(StepTest, BadGrammarsAreRefusedNotFatal) {
   const auto kBad = absl::StatusCode::kInvalidArgument;
   SamplingParams p;
-  for (const std::string& grammar : {std::string("root ::= ("), std::string("other ::= \"a\""), std::string("root ::= root \"a\""),
-                                     std::string("root ::= missing"), "root ::= " + std::string(5000, '(') + std::string(5000, ')')}) {
+  for (const std::string& grammar :
+       {std::string("root ::= ("), std::string("other ::= \"a\""), std::string("root ::= root \"a\""),
+        std::string("root ::= missing"), "root ::= " + std::string(5000, '(') + std::string(5000, ')')}) {
     p.grammar = grammar;
     EXPECT_THAT(a().CheckSampling(p), StatusIs(kBad, HasSubstr("grammar"))) << grammar.substr(0, 40);
     EXPECT_THAT(Generate(a(), Text(10), p, 2), StatusIs(kBad));
@@ -177,7 +179,8 @@ TEST_F(StepTest, ForbiddenEndAndReports) {
     EXPECT_FLOAT_EQ(s.top[0].second, s.logprob);
     EXPECT_NEAR(s.margin, s.top[0].second - s.top[1].second, 1e-4);
     EXPECT_LE(s.logprob, 0);
-    EXPECT_TRUE(std::is_sorted(s.top.rbegin(), s.top.rend(), [](auto& x, auto& y) { return x.second < y.second; }));
+    EXPECT_TRUE(
+        std::is_sorted(s.top.rbegin(), s.top.rend(), [](auto& x, auto& y) { return x.second < y.second; }));
     ended = s.end_of_generation;
     if (ended) {
       ASSERT_OK(a().Truncate(seq, item.n_past));
@@ -206,9 +209,11 @@ TEST_F(StepTest, BatchOfSeveralSequences) {
     std::vector<StepItem> items;
     for (int i = 0; i < (round < 3 ? 2 : 3); ++i) {
       Stream& s = together[static_cast<std::size_t>(i)];
-      items.push_back({s.seq, a().Length(s.seq), std::span(s.tokens).last(1), true, &greedy, s.tokens, s.n_prompt, false});
+      items.push_back({s.seq, a().Length(s.seq), std::span(s.tokens).last(1), true, &greedy, s.tokens,
+                       s.n_prompt, false});
     }
-    items.push_back({fourth, a().Length(fourth), std::span(prefill).subspan(static_cast<std::size_t>(10 * round), 10)});
+    items.push_back(
+        {fourth, a().Length(fourth), std::span(prefill).subspan(static_cast<std::size_t>(10 * round), 10)});
     ASSERT_OK_AND_ASSIGN(const auto drawn, a().Step(items));
     ASSERT_EQ(drawn.size(), items.size() - 1);
     for (std::size_t i = 0; i < drawn.size(); ++i) {
@@ -217,14 +222,16 @@ TEST_F(StepTest, BatchOfSeveralSequences) {
     }
   }
   EXPECT_EQ(a().Length(fourth), 90);
-  // Same tokens alone, up to what the layout may change: compare the forced log-probabilities within the stated noise.
+  // Same tokens alone, up to what the layout may change: compare the forced log-probabilities within the
+  // stated noise.
   for (int i = 0; i < 3; ++i) {
     const Stream& s = together[static_cast<std::size_t>(i)];
     ASSERT_OK_AND_ASSIGN(const SeqId seq, b().OpenSequence());
     const std::span<const Token> all = s.tokens;
     ASSERT_OK_AND_ASSIGN(const auto nll, b().Score(seq, all.first(all.size() - 1), all.subspan(1)));
     for (std::size_t j = 0; j < s.logprobs.size(); ++j) {
-      EXPECT_NEAR(-nll[static_cast<std::size_t>(s.n_prompt) - 1 + j], s.logprobs[j], a().facts().logprob_noise);
+      EXPECT_NEAR(-nll[static_cast<std::size_t>(s.n_prompt) - 1 + j], s.logprobs[j],
+                  a().facts().logprob_noise);
     }
     b().CloseSequence(seq);
   }

@@ -27,7 +27,8 @@ std::unique_ptr<FakeEngine> Make(FakeOptions options = {}) {
   return std::move(engine).value();
 }
 
-std::vector<Token> Prompt(Engine& engine, std::string_view text = "The quick brown fox jumps over the lazy dog.") {
+std::vector<Token> Prompt(Engine& engine,
+                          std::string_view text = "The quick brown fox jumps over the lazy dog.") {
   return engine.Tokenize(text, /*add_special=*/true, /*parse_special=*/false).value();
 }
 
@@ -131,7 +132,8 @@ TEST(FakeEngineTest, ExportOfPartsEqualsSlices) {
   auto engine = Make();
   ASSERT_OK_AND_ASSIGN(Stream stream, StartStream(*engine, Prompt(*engine), {}));
   const int64_t n = engine->Length(stream.seq);
-  ASSERT_OK_AND_ASSIGN(const KvBlock all, engine->Export(stream.seq, {0, n}, AllLayers(engine->facts().fingerprint.layout)));
+  ASSERT_OK_AND_ASSIGN(const KvBlock all,
+                       engine->Export(stream.seq, {0, n}, AllLayers(engine->facts().fingerprint.layout)));
   ASSERT_OK_AND_ASSIGN(const KvBlock part, engine->Export(stream.seq, {3, 20}, {0, 4, 9}));
   ASSERT_OK_AND_ASSIGN(const KvBlock want, Slice(all, {3, 20}, {0, 4, 9}));
   EXPECT_EQ(part.data, want.data);

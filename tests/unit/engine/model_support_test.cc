@@ -50,7 +50,8 @@ class GgufBuilder {
 
   // Written to a file of this test's own. `tensor` names an F32 tensor of 32 halves-to-one values.
   std::string Write(const char* tensor = "token_embd.weight") {
-    const std::string path = ::testing::TempDir() + "/" + ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".gguf";
+    const std::string path = ::testing::TempDir() + "/" +
+                             ::testing::UnitTest::GetInstance()->current_test_info()->name() + ".gguf";
     ggml_context* context = ggml_init({ggml_tensor_overhead() + 4096, nullptr, false});
     ggml_tensor* t = ggml_new_tensor_1d(context, GGML_TYPE_F32, 32);
     for (int i = 0; i < 32; ++i) static_cast<float*>(t->data)[i] = 0.5f + static_cast<float>(i) / 64.0f;
@@ -111,7 +112,9 @@ TEST(ModelSupportTest, LinearScalingAndFrequencyFactors) {
 
 TEST(ModelSupportTest, RefusesByName) {
   const auto kNo = absl::StatusCode::kFailedPrecondition;
-  auto refused = [&](GgufBuilder& b, const char* name) { EXPECT_THAT(b.Read(), StatusIs(kNo, AllOf(HasSubstr(name), HasSubstr(".gguf")))); };
+  auto refused = [&](GgufBuilder& b, const char* name) {
+    EXPECT_THAT(b.Read(), StatusIs(kNo, AllOf(HasSubstr(name), HasSubstr(".gguf"))));
+  };
   GgufBuilder gemma("gemma3");
   refused(gemma, "gemma3");
   GgufBuilder window;
@@ -164,13 +167,16 @@ TEST(GgufFileTest, DamagedFilesAreNamed) {
   const std::string path = GgufBuilder().Write();
   const auto size = std::filesystem::file_size(path);
   EXPECT_OK(GgufFile::Open(path));
-  EXPECT_THAT(GgufFile::Open("/nowhere/x.gguf"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/x.gguf")));
+  EXPECT_THAT(GgufFile::Open("/nowhere/x.gguf"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("/nowhere/x.gguf")));
   EXPECT_THAT(GgufFile::Open("/"), StatusIs(absl::StatusCode::kNotFound));
   // Every cut: never a crash, never accepted, always named.
   for (std::uintmax_t n = size - 1; n > 0; n = n > 600 ? n - 97 : n - 1) {
     std::filesystem::resize_file(path, n);
     const absl::Status status = GgufFile::Open(path).status();
-    ASSERT_THAT(status, StatusIs(n < 4 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kDataLoss, HasSubstr(path))) << n;
+    ASSERT_THAT(status, StatusIs(n < 4 ? absl::StatusCode::kInvalidArgument : absl::StatusCode::kDataLoss,
+                                 HasSubstr(path)))
+        << n;
   }
   std::ofstream(path) << "this is not a model";
   EXPECT_THAT(GgufFile::Open(path), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not a GGUF")));
@@ -212,7 +218,8 @@ TEST(LlamaEngineOptionsTest, BadOptionsAreRefused) {
 TEST(LlamaEngineOptionsTest, ModelWithoutWeights) {
   LlamaOptions o;
   o.model_path = GgufBuilder().Write();
-  EXPECT_THAT(LlamaEngine::Create(o), StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr(o.model_path), HasSubstr("refuses"))));
+  EXPECT_THAT(LlamaEngine::Create(o), StatusIs(absl::StatusCode::kInvalidArgument,
+                                               AllOf(HasSubstr(o.model_path), HasSubstr("refuses"))));
 }
 
 }  // namespace

@@ -74,7 +74,8 @@ TEST(LlamaStateTest, EveryTruncationIsRefused) {
   }
 }
 
-// Any damage is either refused or, in the rows and the sequence ids, taken as data: never read past the end (run with asan).
+// Any damage is either refused or, in the rows and the sequence ids, taken as data: never read past the end
+// (run with asan).
 TEST(LlamaStateTest, DamageIsContained) {
   const std::vector<uint8_t> state = StateOf(RandomBlock({0, 4}), {0, 4});
   KvBlock out = KvBlock::Make(SmallLayout(), {0, 4}, {0, 1, 2});
@@ -93,18 +94,21 @@ TEST(LlamaStateTest, FieldsAreChecked) {
     const char* what;
   };
   // 16 bytes of head, 4 cells of 12, 8 of body, then the first tensor's head.
-  const Case cases[] = {{0, "magic"}, {8, "streams"}, {12, "cells"}, {16, "position"}, {20, "sequences of a cell"},
-                        {64, "v_trans"}, {68, "layers"}, {72, "cache type"}, {76, "row size"}};
+  const Case cases[] = {
+      {0, "magic"},    {8, "streams"}, {12, "cells"},      {16, "position"}, {20, "sequences of a cell"},
+      {64, "v_trans"}, {68, "layers"}, {72, "cache type"}, {76, "row size"}};
   for (const Case& c : cases) {
     std::vector<uint8_t> state = StateOf(RandomBlock({0, 4}), {0, 4});
     state[c.at] ^= 0x40;
     KvBlock out = KvBlock::Make(SmallLayout(), {0, 4}, {0});
-    EXPECT_THAT(ReadLlamaState(state, SmallLayout(), {0, 4}, out), StatusIs(absl::StatusCode::kInternal, HasSubstr(c.what)));
+    EXPECT_THAT(ReadLlamaState(state, SmallLayout(), {0, 4}, out),
+                StatusIs(absl::StatusCode::kInternal, HasSubstr(c.what)));
   }
   std::vector<uint8_t> twice = StateOf(RandomBlock({0, 4}), {0, 4});
   twice[16] = 1;
   KvBlock out = KvBlock::Make(SmallLayout(), {0, 4}, {0});
-  EXPECT_THAT(ReadLlamaState(twice, SmallLayout(), {0, 4}, out), StatusIs(absl::StatusCode::kInternal, HasSubstr("twice")));
+  EXPECT_THAT(ReadLlamaState(twice, SmallLayout(), {0, 4}, out),
+              StatusIs(absl::StatusCode::kInternal, HasSubstr("twice")));
 }
 
 }  // namespace

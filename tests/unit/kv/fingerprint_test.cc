@@ -48,10 +48,13 @@ const Change kChanges[] = {
     {"rope.pairing", "ROPE_MISMATCH", "halves",
      [](Fingerprint& f) { f.layout.rope.pairing = kernels::RopePairing::kHalves; }},
     {"rope.rotary_dim", "ROPE_MISMATCH", "32", [](Fingerprint& f) { f.layout.rope.rotary_dim = 32; }},
-    {"rope.freq_base", "ROPE_MISMATCH", "100000", [](Fingerprint& f) { f.layout.rope.freq_base = 100000.0f; }},
+    {"rope.freq_base", "ROPE_MISMATCH", "100000",
+     [](Fingerprint& f) { f.layout.rope.freq_base = 100000.0f; }},
     {"rope.freq_scale", "ROPE_MISMATCH", "0.5", [](Fingerprint& f) { f.layout.rope.freq_scale = 0.5f; }},
-    {"rope.freq_factors", "ROPE_MISMATCH", "32 factors", [](Fingerprint& f) { f.layout.rope.freq_factors[31] = 8.0f; }},
-    {"rope.freq_factors", "ROPE_MISMATCH", "none", [](Fingerprint& f) { f.layout.rope.freq_factors.clear(); }},
+    {"rope.freq_factors", "ROPE_MISMATCH", "32 factors",
+     [](Fingerprint& f) { f.layout.rope.freq_factors[31] = 8.0f; }},
+    {"rope.freq_factors", "ROPE_MISMATCH", "none",
+     [](Fingerprint& f) { f.layout.rope.freq_factors.clear(); }},
 };
 
 TEST(FingerprintTest, EqualOnesAreCompatible) { EXPECT_OK(CheckCompatible(Base(), Base())); }
@@ -61,7 +64,8 @@ TEST(FingerprintTest, EveryFieldIsComparedAndNamed) {
     Fingerprint other = Base();
     change.apply(other);
     const absl::Status forth = CheckCompatible(Base(), other);
-    EXPECT_THAT(forth, StatusIs(absl::StatusCode::kFailedPrecondition, AllOf(HasSubstr(change.field), HasSubstr(change.value))));
+    EXPECT_THAT(forth, StatusIs(absl::StatusCode::kFailedPrecondition,
+                                AllOf(HasSubstr(change.field), HasSubstr(change.value))));
     EXPECT_THAT(forth, HasReason(change.reason));
     EXPECT_THAT(CheckCompatible(other, Base()), HasReason(change.reason));
   }
@@ -89,7 +93,8 @@ TEST(FingerprintTest, ProtocolRangesMustMeet) {
   EXPECT_OK(CheckCompatible(a, b));
   EXPECT_EQ(FingerprintDigest(a), FingerprintDigest(b));
   b.protocol_min = 3;
-  EXPECT_THAT(CheckCompatible(a, b), StatusIs(absl::StatusCode::kFailedPrecondition, AllOf(HasSubstr("1..2"), HasSubstr("3..5"))));
+  EXPECT_THAT(CheckCompatible(a, b),
+              StatusIs(absl::StatusCode::kFailedPrecondition, AllOf(HasSubstr("1..2"), HasSubstr("3..5"))));
   EXPECT_THAT(CheckCompatible(b, a), HasReason("PROTOCOL_VERSION"));
 }
 
