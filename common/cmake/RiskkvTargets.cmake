@@ -1,11 +1,18 @@
 # Helpers every folder uses.
 #   riskkv_module(name DEPS ...)      static library riskkv_<name> (alias riskkv::<name>) of every .cc in this folder
 #   riskkv_binary(name SRCS ... DEPS) executable in build/bin
+#   riskkv_fuzz(name DEPS ...)        fuzz target <name>_fuzz.cc: libFuzzer in the fuzz preset, else a test that replays its
+#                                     corpus and a few thousand deterministic mutations of it
 #   riskkv_test(name DEPS ... [LABELS unit])  one test program of every *_test.cc in this folder
 add_library(riskkv_options INTERFACE)
 target_compile_options(riskkv_options INTERFACE -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers)
 target_include_directories(riskkv_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_link_libraries(riskkv_options INTERFACE Threads::Threads)
+if(RISKKV_FUZZ)
+  # Coverage for libFuzzer in every own file; the fuzz programs alone link its main.
+  target_compile_options(riskkv_options INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(riskkv_options INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 if(RISKKV_FAILPOINTS)
   target_compile_definitions(riskkv_options INTERFACE RISKKV_FAILPOINTS=1)
 endif()
@@ -51,4 +58,18 @@ function(riskkv_test name)
   target_link_libraries(${name}_test PRIVATE riskkv_options ${ARG_DEPS} GTest::gmock GTest::gtest GTest::gtest_main)
   target_compile_definitions(${name}_test PRIVATE RISKKV_SOURCE_DIR="${CMAKE_SOURCE_DIR}" RISKKV_BIN_DIR="${CMAKE_BINARY_DIR}/bin")
   gtest_discover_tests(${name}_test DISCOVERY_MODE PRE_TEST PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+function(riskkv_fuzz name)
+  cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
+  set(corpus ${CMAKE_CURRENT_SOURCE_DIR}/corpus/${name})
+  if(RISKKV_FUZZ)
+    add_executable(${name}_fuzz ${name}_fuzz.cc)
+    target_link_options(${name}_fuzz PRIVATE -fsanitize=fuzzer)
+  else()
+    add_executable(${name}_fuzz ${name}_fuzz.cc replay_main.cc)
+    add_test(NAME fuzz.${name} COMMAND ${name}_fuzz ${corpus})
+    set_tests_properties(fuzz.${name} PROPERTIES LABELS "unit" TIMEOUT 120)
+  endif()
+  target_link_libraries(${name}_fuzz PRIVATE riskkv_options ${ARG_DEPS})
 endfunction()
