@@ -3,7 +3,7 @@
 #   deploy/setup.sh [--cuda] [--docker] [--grpcurl] [--clang]
 #   --cuda      also the CUDA 13.0 toolkit (from wheels, 840 MB under $RISKKV_CACHE)
 #   --docker    also the docker engine and docker-compose
-#   --grpcurl   also grpcurl (needs Go 1.24 or newer)
+#   --grpcurl   also grpcurl (needs Go 1.21 or newer)
 #   --clang     also clang 14, for the fuzz preset and clang-tidy
 # Environment: RISKKV_CACHE (where), RISKKV_PORTABLE=1 (for any x86-64-v3 processor), RISKKV_LLAMA_ROOT, RISKKV_MODEL
 # (use these instead of the pinned ones).

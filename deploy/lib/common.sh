@@ -1,4 +1,5 @@
 # Helpers every script here sources. Nothing runs by sourcing it.
+# shellcheck shell=bash disable=SC2034
 
 repo_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 

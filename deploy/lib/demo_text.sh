@@ -10,6 +10,8 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/common.sh"
 dir=${1:-$repo_root/build/demo_text}
 
+
+# shellcheck disable=SC2034  # read by name below
 fit="perlfaq3 perlfaq4 perlfaq5 perlfaq8 perlsub perlipc perlhack perlport perlretut perlthrtut perluniintro perlobj perlmodstyle perlgit"
 select="perlfaq2 perlfaq6 perlfaq9 perldebguts perlpolicy perlootut perlsec perlintro perlopentut perlperf perlunifaq perlfork"
 confirm="perlfaq1 perlfaq7 perlhist perlmod perldebtut perltie perlnewmod perlreftut perlstyle perlnumber perllol perlunitut"

@@ -1,4 +1,5 @@
 # Which llama.cpp, how it is built, and the key its installation is cached under.
+# shellcheck shell=bash disable=SC2034
 
 llama_version=0.3.36   # of the PyPI source package llama-cpp-python, which carries llama.cpp under vendor/
 llama_sha256=832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e

@@ -1,0 +1,62 @@
+"""Reads what grpcurl printed for compose-test.sh:
+
+    compose_check.py started FILE           prints request id and epoch
+    compose_check.py migrated FILE WORKER   the events end SUCCEEDED with WORKER as owner; prints a line for people
+    compose_check.py epoch FILE             the epoch after the move
+    compose_check.py stream FILE COUNT      COUNT tokens, each index once and in order, epochs never falling, and an end
+"""
+import json
+import sys
+
+
+def read(path):
+    text, decoder, values = open(path).read(), json.JSONDecoder(), []
+    while text := text.lstrip():
+        value, end = decoder.raw_decode(text)
+        values.append(value)
+        text = text[end:]
+    return values
+
+
+def started(path):
+    event = next(e["started"] for e in read(path) if "started" in e)
+    print(event["requestId"], event["epoch"])
+
+
+def outcome(path):
+    events = read(path)
+    if not events:
+        sys.exit("no events")
+    return events, events[-1].get("outcome") or {}
+
+
+def migrated(path, worker):
+    events, result = outcome(path)
+    states = [e["state"].removeprefix("MIGRATION_STATE_") for e in events]
+    if states[-1] != "SUCCEEDED" or result.get("owner") != worker:
+        sys.exit(f"the move ended {states[-1]} with owner {result.get('owner')}: {result.get('error')}")
+    print(f"[riskkv]   {' '.join(dict.fromkeys(states))}: {result['mode']}, {float(result.get('totalMs', 0)):.0f} ms in all, "
+          f"{float(result.get('pauseMs', 0)):.0f} ms paused, epoch {result.get('epoch')}", file=sys.stderr)
+
+
+def epoch(path):
+    print(outcome(path)[1]["epoch"])
+
+
+def stream(path, count):
+    events = read(path)
+    tokens = [e["token"] for e in events if "token" in e]
+    indexes = [int(t.get("index", 0)) for t in tokens]
+    epochs = [int(t.get("epoch", 0)) for t in tokens]
+    if indexes != list(range(int(count))):
+        odd = next((i for i, n in enumerate(indexes) if i != n), len(indexes))
+        sys.exit(f"{len(indexes)} tokens instead of {count}, wrong from position {odd} on")
+    if epochs != sorted(epochs) or len(set(epochs)) < 2:
+        sys.exit(f"the epochs of the tokens are {sorted(set(epochs))}, in order: {epochs == sorted(epochs)}")
+    if "finished" not in events[-1]:
+        sys.exit(f"the stream ends with {events[-1]}")
+    print(f"[riskkv]   {count} tokens, each once, from epochs {sorted(set(epochs))}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    {"started": started, "migrated": migrated, "epoch": epoch, "stream": stream}[sys.argv[1]](*sys.argv[2:])
