@@ -36,6 +36,12 @@ if ! cmake --preset "$preset" "${arguments[@]}" "$@" >"build/configure-$preset.l
   die "preset $preset does not configure" "the whole output is in build/configure-$preset.log; after a change of tools remove the build folder"
 fi
 targets=()
-[ -z "${RISKKV_TARGETS:-}" ] || read -ra targets <<< "--target $RISKKV_TARGETS"
+if [ -n "${RISKKV_TARGETS:-}" ]; then
+  read -ra targets <<< "--target $RISKKV_TARGETS"
+  # Loaded at run time, so no program depends on it.
+  build_dir=build
+  [ "$preset" = release ] || build_dir=build/$preset
+  if grep -q 'riskkv_kernels_cuda:' "$build_dir/build.ninja"; then targets+=(riskkv_kernels_cuda); fi
+fi
 say "building preset $preset"
 cmake --build --preset "$preset" --parallel "${RISKKV_JOBS:-$(nproc)}" "${targets[@]}"

@@ -24,6 +24,14 @@ if [ "${RISKKV_NO_CUDA:-0}" != 1 ]; then
   cuda=(-DRISKKV_CUDA=ON -DCMAKE_CUDA_COMPILER="$RISKKV_CACHE/cuda-13.0/bin/nvcc" -DCUDAToolkit_ROOT="$RISKKV_CACHE/cuda-13.0")
 fi
 
+# Some tests compare with independent programs, which live beside the repository where this project is developed.
+RISKKV_PYTHON=$("$here/lib/test_python.sh")
+export RISKKV_PYTHON
+if [ -z "${RISKKV_SHARED:-}" ] && [ -d "$repo_root/../shared/reference" ]; then
+  RISKKV_SHARED=$(cd "$repo_root/../shared" && pwd)
+  export RISKKV_SHARED
+fi
+
 # All that can fail is run, and failures are counted, so that one run shows everything.
 failed=()
 

@@ -4,6 +4,7 @@
 set -eu
 models=/var/lib/riskkv/models
 predictors=/var/lib/riskkv/predictors
+text=/opt/riskkv/text
 model=$models/model.gguf
 
 if [ ! -f "$model" ]; then
@@ -11,11 +12,13 @@ if [ ! -f "$model" ]; then
   cp /opt/riskkv/models/smollm2-135m-instruct-q4_1.gguf "$model.part"
   mv "$model.part" "$model"
 fi
-if [ -z "$(ls -A "$predictors")" ] && [ "${RISKKV_CALIBRATE_SECONDS:-120}" != 0 ]; then
+if [ -z "$(ls "$predictors")" ] && [ "${RISKKV_CALIBRATE_SECONDS:-120}" != 0 ]; then
   echo "init: no predictor set in the volume, calibrating one for ${RISKKV_CALIBRATE_SECONDS:-120} s"
-  riskkv calibrate --model "$model" --text-dir /opt/riskkv/text --seconds "${RISKKV_CALIBRATE_SECONDS:-120}" \
-    --out "$predictors/.part"
-  mv "$predictors/.part" "$predictors/demo.riskkv"
+  rm -rf "$predictors/.part"
+  riskkv calibrate --model "$model" --threads 1 --seconds "${RISKKV_CALIBRATE_SECONDS:-120}" --temp /tmp \
+    --fit "$text/fit.txt" --select "$text/select.txt" --confirm "$text/confirm.txt" --out "$predictors/.part/"
+  mv "$predictors"/.part/* "$predictors/"
+  rmdir "$predictors/.part"
 fi
 echo "init: done"
 ls -l "$models" "$predictors"
