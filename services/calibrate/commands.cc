@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "services/calibrate/blas_core.h"
+
 namespace riskkv::calibrate {
 namespace {
 
@@ -54,7 +56,10 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
   c->footer(
       "Example:\n  riskkv calibrate --model smollm2.gguf --fit fit.txt --select select.txt --confirm confirm.txt \\\n"
       "    --epsilon 0.002,0.005 --out predictors/");
-  c->callback([o, exit_code] { *exit_code = RunCalibrate(*o); });
+  c->callback([o, exit_code] {
+    RestartWithBetterBlas();
+    *exit_code = RunCalibrate(*o);
+  });
 }
 
 void AddEvaluateCommand(CLI::App& app, int* exit_code) {

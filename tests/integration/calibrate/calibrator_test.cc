@@ -1,0 +1,203 @@
+#include "services/calibrate/calibrator.h"
+
+#include "common/engine/fake/fake_engine.h"
+#include "fmt/format.h"
+#include "nlohmann/json.hpp"
+#include "services/calibrate/evaluator.h"
+#include "tests/integration/calibrate/smooth_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace riskkv::calibrate {
+namespace {
+
+using ::riskkv::testing::SmoothEngine;
+using ::riskkv::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// `articles` articles of about 700 bytes, different for each seed.
+std::string Text(int seed, int articles) {
+  std::string text;
+  for (int a = 0; a < articles; ++a) {
+    text += fmt::format(" = Article {} of {} = \n\n", a, seed);
+    uint32_t state = static_cast<uint32_t>(seed * 1000 + a);
+    for (int w = 0; w < 120; ++w) text += fmt::format("w{} ", (state = state * 1664525u + 1013904223u) >> 20);
+    text += "\n";
+  }
+  return text;
+}
+
+class CalibratorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.shape = {100, 40};
+    options_.ends = {4, 16};
+    options_.engine.threads = 1;
+    options_.resamples = 500;
+    ASSERT_OK_AND_ASSIGN(splits_.fit, ParseArticles(Text(1, 8), "fit.txt"));
+    ASSERT_OK_AND_ASSIGN(splits_.select, ParseArticles(Text(2, 4), "select.txt"));
+    ASSERT_OK_AND_ASSIGN(splits_.confirm, ParseArticles(Text(3, 4), "confirm.txt"));
+    ASSERT_TRUE(kernels::CreateBackend(kernels::BackendChoice::kCpu, 1, &backend_).ok());
+  }
+
+  absl::StatusOr<CalibrationResult> Run(double penalty, Progress* progress = nullptr) {
+    ASSIGN_OR_RETURN(auto fake, FakeEngine::Create({}));
+    engine_ = std::make_unique<SmoothEngine>(std::move(fake), penalty);
+    Progress silent;
+    Calibrator calibrator(*engine_, *backend_, options_, clock_, progress == nullptr ? silent : *progress);
+    return calibrator.Run(splits_);
+  }
+
+  CalibrateOptions options_;
+  Splits splits_;
+  RealClock clock_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<SmoothEngine> engine_;
+};
+
+TEST_F(CalibratorTest, ALinearModelIsOmittedWhollyAndConfirmed) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(1.0));
+  ASSERT_EQ(r.set->groups().size(), 2u);
+  for (const GroupInfo& g : r.set->groups()) {
+    EXPECT_LT(g.held_out_error, 1e-6);
+    EXPECT_LT(std::abs(g.risk.mean), 1e-3);
+    for (const LayerCalibration& l : g.layers) {
+      EXPECT_GT(l.k_bound, 0);
+      EXPECT_LT(l.v_bound, 1e-3);
+    }
+  }
+  for (const char* name : {"risk-0.002", "risk-0.005"}) {
+    ASSERT_OK_AND_ASSIGN(const Profile* p, r.set->FindProfile(name));
+    EXPECT_EQ(p->groups, (std::vector<int>{0, 1}));
+    EXPECT_TRUE(p->gated);
+    EXPECT_EQ(p->gate, "stable-split");
+    EXPECT_GT(p->confirm.windows, 0);
+    EXPECT_EQ(p->ends, options_.ends);
+  }
+  EXPECT_EQ(r.set->profiles().count("ungated-safest"), 0u);
+  EXPECT_OK(r.set->CheckModel(engine_->facts().fingerprint));
+  EXPECT_EQ(r.path.prefixes.size(), 2u);
+  const auto j = nlohmann::json::parse(r.set->info().calibration);
+  EXPECT_EQ(j["splits"]["confirm"]["sha256"], splits_.confirm->digest);
+  EXPECT_EQ(j["lambda_curves"].size(), 2u);
+}
+
+TEST_F(CalibratorTest, SameSeedSameBytesWhateverTheThreads) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult a, Run(1.0));
+  options_.engine.threads = 3;
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult b, Run(1.0));
+  EXPECT_EQ(a.bytes, b.bytes);
+  options_.seed = 2;
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult c, Run(1.0));
+  EXPECT_NE(a.bytes, c.bytes);
+}
+
+TEST_F(CalibratorTest, WithoutConfirmTheGateIsUpper90) {
+  splits_.confirm.reset();
+  options_.dtype = "fp16";
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(1.0));
+  ASSERT_OK_AND_ASSIGN(const Profile* p, r.set->FindProfile("risk-0.005"));
+  EXPECT_EQ(p->gate, "upper90");
+  EXPECT_EQ(p->confirm.windows, 0);
+  EXPECT_STREQ(r.set->weight_type_name(), "f16");
+}
+
+TEST_F(CalibratorTest, WhenNothingIsAdmissibleItSaysSo) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(1e9));
+  EXPECT_EQ(r.set->profiles().size(), 2u);
+  for (const BudgetResult& b : r.budgets) EXPECT_EQ(b.profile, "exact");
+  ASSERT_OK_AND_ASSIGN(const Profile* p, r.set->FindProfile("ungated-safest"));
+  EXPECT_FALSE(p->gated);
+  EXPECT_EQ(p->groups.size(), 1u);
+  EXPECT_EQ(p->groups[0], r.path.order[0]);
+  EXPECT_EQ(r.set->BestGatedProfile().name, "exact");
+}
+
+TEST_F(CalibratorTest, ATimeBudgetLimitsTheWindows) {
+  options_.seconds = 1e-3;
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(1.0));
+  EXPECT_EQ(r.windows.select, 2);
+  EXPECT_EQ(r.windows.confirm, 2);
+  EXPECT_LT(r.windows.fit, 8);
+}
+
+TEST_F(CalibratorTest, EndsThatCoverTheHistoryAreRefused) {
+  options_.ends = {4, 128};
+  EXPECT_THAT(Run(1.0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ends 4 and 128")));
+}
+
+TEST_F(CalibratorTest, InterruptedItLeavesNothingOpen) {
+  class StopsSoon : public Progress {
+   public:
+    void Step() override { ++steps; }
+    bool cancelled() const override { return steps > 12; }
+    int steps = 0;
+  } progress;
+  EXPECT_THAT(Run(1.0, &progress), StatusIs(absl::StatusCode::kCancelled));
+  EXPECT_EQ(engine_->CellsUsed(), 0);
+}
+
+TEST_F(CalibratorTest, EvaluateReportsTheProfileOnAnyText) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(1.0));
+  EvaluateOptions options;
+  options.shape = options_.shape;
+  options.windows = 5;
+  options.resamples = 200;
+  ASSERT_OK_AND_ASSIGN(const TextFile text, ParseArticles(Text(9, 3), "other.txt"));
+  Progress progress;
+  ASSERT_OK_AND_ASSIGN(const Evaluation e, Evaluate(*engine_, *backend_, *r.set, text, options, progress));
+  EXPECT_EQ(e.profile, "risk-0.002") << "equal topologies: the tighter promise";
+  const nlohmann::json j = ToJson(e);
+  for (const char* key : {"nll_delta_mean", "nll_delta_per_request", "perplexity_exact", "perplexity_rebuilt", "bytes_full", "bytes_sent", "windows", "profile"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+  }
+  EXPECT_EQ(j["windows"], 5);
+  EXPECT_EQ(j["nll_delta_per_request"].size(), 5u);
+  EXPECT_EQ(j["bytes_full"], 99 * 10 * 16);
+  EXPECT_EQ(j["bytes_sent"], 99 * 10 * 16 - (99 - 20) * 4 * 16);
+  EXPECT_NEAR(j["perplexity_exact"], std::exp(2.0), 1e-6);
+  options.profile = "exact";
+  ASSERT_OK_AND_ASSIGN(const Evaluation exact, Evaluate(*engine_, *backend_, *r.set, text, options, progress));
+  EXPECT_EQ(exact.measurement.stats.mean, 0);
+  EXPECT_EQ(exact.bytes_sent, exact.bytes_full);
+  options.profile = "risk-1";
+  EXPECT_THAT(Evaluate(*engine_, *backend_, *r.set, text, options, progress), StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(CalibratorTest, ASetOfAnotherModelIsRefused) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(1.0));
+  FakeOptions other;
+  other.model_seed = 5;
+  ASSERT_OK_AND_ASSIGN(const auto engine, FakeEngine::Create(other));
+  ASSERT_OK_AND_ASSIGN(const TextFile text, ParseArticles(Text(9, 3), "other.txt"));
+  Progress progress;
+  EvaluateOptions options;
+  options.shape = options_.shape;
+  EXPECT_THAT(Evaluate(*engine, *backend_, *r.set, text, options, progress), ::riskkv::testing::HasReason("MODEL_MISMATCH"));
+}
+
+TEST(PlanWindows, SharesTheTime) {
+  PlanInput in;
+  in.seconds = 240;
+  in.rates = {2.0, 1.7, 2.3, 10};
+  in.groups = 7;
+  in.budgets = 2;
+  in.min_fit = 6;
+  in.available = {200, 60, 30};
+  const WindowCounts c = PlanWindows(in);
+  EXPECT_EQ(c.fit, 28);
+  EXPECT_GE(c.select, 4);
+  EXPECT_GE(c.confirm, 2);
+  const double spent = 10 + c.fit * 2.0 + c.select * (1.7 + 14 * 2.3) + c.confirm * (1.7 + 3 * 2.3);
+  EXPECT_LE(spent, 240);
+  EXPECT_GT(spent, 190);
+  in.seconds = 1;
+  EXPECT_EQ(PlanWindows(in).fit, 6);
+  EXPECT_EQ(PlanWindows(in).select, 2);
+  in.available = {3, 1, 0};
+  EXPECT_EQ(PlanWindows(in).fit, 3);
+  EXPECT_EQ(PlanWindows(in).select, 1);
+  EXPECT_EQ(PlanWindows(in).confirm, 0);
+}
+
+}  // namespace
+}  // namespace riskkv::calibrate

@@ -1,0 +1,124 @@
+#include "services/calibrate/commands.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "nlohmann/json.hpp"
+
+namespace riskkv::calibrate {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+class CommandsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "commands-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    setenv("OPENBLAS_CORETYPE", "", 0);  // the test must not start itself anew
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Outcome Run(std::vector<std::string> arguments) {
+    CLI::App app{"riskkv"};
+    Outcome outcome;
+    AddCalibrateCommand(app, &outcome.code);
+    AddEvaluateCommand(app, &outcome.code);
+    AddInspectCommand(app, &outcome.code);
+    std::reverse(arguments.begin(), arguments.end());
+    ::testing::internal::CaptureStdout();
+    ::testing::internal::CaptureStderr();
+    try {
+      app.parse(arguments);
+    } catch (const CLI::ParseError& e) {
+      outcome.code = app.exit(e, std::cout, std::cerr);
+    }
+    std::cout.flush();
+    fflush(stdout);
+    outcome.out = ::testing::internal::GetCapturedStdout();
+    outcome.err = ::testing::internal::GetCapturedStderr();
+    return outcome;
+  }
+
+  std::string MakeSet() {
+    const Outcome made = Run({"calibrate", "--engine", "fake", "--out", folder_ + "/", "--json"});
+    EXPECT_EQ(made.code, 0) << made.err;
+    return nlohmann::json::parse(made.out)["path"];
+  }
+
+  std::string folder_;
+};
+
+TEST_F(CommandsTest, HelpShowsAnExample) {
+  for (const char* command : {"calibrate", "evaluate", "inspect"}) {
+    const Outcome help = Run({command, "--help"});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_THAT(help.out, AllOf(HasSubstr("Example:"), HasSubstr(std::string("riskkv ") + command)));
+  }
+}
+
+TEST_F(CommandsTest, AFakeSetIsWrittenInspectedAndEvaluated) {
+  const std::string set = MakeSet();
+  EXPECT_TRUE(fs::exists(set));
+  const Outcome table = Run({"inspect", set});
+  EXPECT_EQ(table.code, 0);
+  EXPECT_THAT(table.out, AllOf(HasSubstr("risk-0.005"), HasSubstr("2,3"), HasSubstr("40.0%")));
+  const Outcome json = Run({"inspect", set, "--json"});
+  EXPECT_EQ(nlohmann::json::parse(json.out)["profiles"]["risk-0.005"]["omitted_fraction"], 0.4);
+  std::ofstream(folder_ + "/t.txt") << std::string(3000, 'x');
+  const Outcome evaluated = Run({"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt", "--windows", "2", "--json"});
+  ASSERT_EQ(evaluated.code, 0) << evaluated.err;
+  const auto j = nlohmann::json::parse(evaluated.out);
+  EXPECT_EQ(j["profile"], "risk-0.005");
+  EXPECT_EQ(j["nll_delta_mean"], 0.0);
+  EXPECT_LT(j["bytes_sent"], j["bytes_full"]);
+}
+
+TEST_F(CommandsTest, ExitCodesMeanSomething) {
+  const std::string set = MakeSet();
+  EXPECT_EQ(Run({"inspect", folder_ + "/none.riskkv"}).code, kExitNotFound);
+  std::ofstream(folder_ + "/t.txt") << "short";
+  const Outcome too_short = Run({"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt"});
+  EXPECT_EQ(too_short.code, kExitUsage);
+  EXPECT_THAT(too_short.err, HasSubstr("too short"));
+  const Outcome profile = Run({"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt", "--profile", "x"});
+  EXPECT_EQ(profile.code, kExitNotFound);
+  EXPECT_THAT(profile.err, HasSubstr("UNKNOWN_PROFILE"));
+  std::fstream file(set, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-3, std::ios::end);
+  file.put('\x7f');
+  file.close();
+  const Outcome damaged = Run({"inspect", set});
+  EXPECT_EQ(damaged.code, kExitRefused);
+  EXPECT_THAT(damaged.err, AllOf(HasSubstr("digest"), HasSubstr(set)));
+}
+
+TEST_F(CommandsTest, BadInputIsNamedBeforeAModelIsLoaded) {
+  std::ofstream(folder_ + "/a.txt") << " = Same = \nsome text\n";
+  std::ofstream(folder_ + "/empty.txt") << "\n";
+  std::ofstream(folder_ + "/bad.txt") << "\xff\xfe";
+  const std::string a = folder_ + "/a.txt";
+  auto calibrate = [&](const std::string& fit, const std::string& select) {
+    return Run({"calibrate", "--model", "none.gguf", "--fit", fit, "--select", select, "--out", folder_ + "/out/"});
+  };
+  EXPECT_THAT(calibrate(a, a).err, HasSubstr("\"Same\" is in two splits"));
+  EXPECT_THAT(calibrate(folder_ + "/empty.txt", a).err, HasSubstr("empty.txt is empty"));
+  EXPECT_THAT(calibrate(folder_ + "/bad.txt", a).err, HasSubstr("not UTF-8"));
+  EXPECT_EQ(calibrate(folder_ + "/none.txt", a).code, kExitNotFound);
+  EXPECT_FALSE(fs::exists(folder_ + "/out"));
+  EXPECT_NE(Run({"calibrate", "--dtype", "int8", "--out", "x"}).code, 0);
+  EXPECT_NE(Run({"calibrate", "--ends", "-1", "--out", "x"}).code, 0);
+}
+
+}  // namespace
+}  // namespace riskkv::calibrate
