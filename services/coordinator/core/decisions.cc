@@ -1,0 +1,153 @@
+#include "services/coordinator/core/decisions.h"
+
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/migration/transitions.h"
+#include "fmt/format.h"
+
+namespace riskkv::coordinator {
+namespace {
+
+DecisionReply Reply(Decision decision, const OwnerRecord& owner, absl::Status reason = absl::OkStatus()) {
+  return {.decision = decision,
+          .epoch = owner.epoch,
+          .start_index = owner.start_index,
+          .owner = owner.owner,
+          .reason = std::move(reason)};
+}
+
+// Errors of the store, as opposed to refusals of a transition.
+bool IsStoreError(const absl::Status& status) {
+  std::string reason = ReasonOf(status);
+  return absl::IsUnavailable(status) || absl::IsDataLoss(status) || reason == "DISK_FULL" || reason == "NOT_LEADER" ||
+         reason.empty();
+}
+
+void Decide(JobRecord& job, const Fence& fence, Decision decision, const OwnerRecord& owner, const absl::Status& error) {
+  AttemptRecord* attempt = job.Find(fence.attempt);
+  if (attempt == nullptr) return;
+  attempt->decision = decision;
+  if (!error.ok()) attempt->error = error;
+  if (decision == Decision::kAborted) return;
+  attempt->new_epoch = owner.epoch;
+  attempt->start_index = owner.start_index;
+}
+
+OwnerRecord Nobody(const Fence& fence) { return ImplicitOwner(fence.request_id, {}); }
+
+}  // namespace
+
+absl::StatusOr<OwnerRecord> Decisions::Owner(const std::string& request_id) const {
+  absl::StatusOr<OwnerRecord> record = store_->GetOwner(request_id);
+  if (absl::IsNotFound(record.status())) return ImplicitOwner(request_id, {});
+  return record;
+}
+
+absl::Status Decisions::Open(Job& job, const AttemptRecord& attempt) const {
+  OpenAttempt open{.migration_id = job.id(),
+                   .attempt = attempt.attempt,
+                   .destination = attempt.destination,
+                   .leader_term = attempt.leader_term};
+  auto transition = [&](const OwnerRecord& record) -> absl::StatusOr<OwnerRecord> {
+    if (record.owner.boot_id != attempt.source.boot_id) {
+      return MakeError(absl::StatusCode::kAborted, "NOT_OWNER",
+                       fmt::format("request {} is owned by {} (boot {}), not by {} (boot {})", record.request_id, record.owner.id,
+                                   record.owner.boot_id, attempt.source.id, attempt.source.boot_id));
+    }
+    return OpenNewAttempt(record, open, attempt.epoch);
+  };
+  auto mutate = [&](JobRecord& record, const OwnerRecord&) {
+    record.attempts.push_back(attempt);
+    record.source = attempt.source;
+    record.destination = attempt.destination;
+  };
+  return job.Transact(*store_, ImplicitOwner(job.spec().request_id, attempt.source), transition, {.mutate = mutate}).status();
+}
+
+absl::StatusOr<DecisionReply> Decisions::Look(const Job* job, const Fence& fence) const {
+  ASSIGN_OR_RETURN(OwnerRecord owner, Owner(fence.request_id));
+  // The job's attempt changes in the owner record's transactions: it knows what later changes of the owner record hid.
+  std::optional<AttemptRecord> attempt = job == nullptr ? std::nullopt : job->Attempt(fence.attempt);
+  if (attempt && attempt->decision != Decision::kOpen && job->spec().request_id == fence.request_id) {
+    return Reply(attempt->decision, owner, attempt->error);
+  }
+  Decision decision = DecisionOf(owner, fence);
+  if (decision == Decision::kUnspecified || decision == Decision::kAborted) {
+    // Not open, and the job is gone: it cannot commit any more. If it ever did, the owner it made has been replaced since.
+    return Reply(Decision::kAborted, owner,
+                 MakeError(absl::StatusCode::kAborted, "UNKNOWN_ATTEMPT",
+                           fmt::format("attempt {} of migration {} is not open on request {}", fence.attempt, fence.migration_id,
+                                       fence.request_id)));
+  }
+  return Reply(decision, owner);
+}
+
+absl::StatusOr<DecisionReply> Decisions::Prepared(Job* job, const Fence& fence, int64_t start_index) const {
+  if (job == nullptr) return Look(nullptr, fence);
+  auto mutate = [&](JobRecord& record, const OwnerRecord& owner) {
+    Decide(record, fence, Decision::kCommitted, owner, absl::OkStatus());
+    job->Append(record, fence.attempt, MigrationState::kPrepared, fence.epoch);
+    job->Append(record, fence.attempt, MigrationState::kCommitted, owner.epoch);
+  };
+  auto transition = [&, cancelled = job->cancel_requested()](const OwnerRecord& r) -> absl::StatusOr<OwnerRecord> {
+    ASSIGN_OR_RETURN(OwnerRecord next, CommitAttempt(r, fence, start_index));
+    if (!cancelled) return next;
+    return MakeError(absl::StatusCode::kAborted, "CANCELLED_BY_CALLER", fmt::format("migration {} was cancelled", job->id()));
+  };
+  absl::Duration before = clock_->Monotonic();
+  auto written = job->Transact(*store_, Nobody(fence), transition, {.mutate = mutate});
+  if (written.ok()) {
+    job->set_commit_ms(absl::ToDoubleMilliseconds(clock_->Monotonic() - before));
+    return Reply(Decision::kCommitted, *written);
+  }
+  if (IsStoreError(written.status())) return written.status();
+  ASSIGN_OR_RETURN(DecisionReply known, Look(job, fence));
+  if (known.decision != Decision::kOpen) return known;
+  // Open, but it may not commit as the caller says. When the request is cancelled nobody may: close it. Else another fence than the
+  // attempt's own asked; it has no part in it.
+  if (ReasonOf(written.status()) == "CANCELLED_BY_CALLER") return Close(*job, fence, written.status());
+  return DecisionReply{.decision = Decision::kAborted, .epoch = known.epoch, .owner = known.owner, .reason = written.status()};
+}
+
+absl::StatusOr<DecisionReply> Decisions::Resumed(Job* job, const Fence& fence, uint64_t new_epoch) const {
+  auto transition = [&](const OwnerRecord& r) { return ResumeOwner(r, fence, new_epoch); };
+  if (job == nullptr) return Look(nullptr, fence);
+  auto mutate = [&](JobRecord& record, const OwnerRecord& owner) {
+    Decide(record, fence, Decision::kResumed, owner, absl::OkStatus());
+    job->Append(record, fence.attempt, MigrationState::kResumed, owner.epoch);
+  };
+  ASSIGN_OR_RETURN(DecisionReply before, Look(job, fence));
+  if (before.decision != Decision::kCommitted) return before;
+  auto written = job->Transact(*store_, Nobody(fence), transition, {.mutate = mutate});
+  if (written.ok()) return Reply(Decision::kResumed, *written);
+  if (IsStoreError(written.status())) return written.status();
+  ASSIGN_OR_RETURN(DecisionReply after, Look(job, fence));
+  if (after.decision == Decision::kCommitted) after.reason = written.status();  // another fence asked; it may not deliver
+  return after;
+}
+
+absl::StatusOr<DecisionReply> Decisions::Close(Job& job, const Fence& fence, const absl::Status& reason) const {
+  auto mutate = [&](JobRecord& record, const OwnerRecord& owner) {
+    Decide(record, fence, Decision::kAborted, owner, reason);
+  };
+  auto written = job.Transact(
+      *store_, Nobody(fence), [&](const OwnerRecord& r) { return CloseAttempt(r, fence.migration_id, fence.attempt); },
+      {.mutate = mutate});
+  if (written.ok()) return Reply(Decision::kAborted, *written, reason);
+  if (IsStoreError(written.status())) return written.status();
+  return Look(&job, fence);
+}
+
+absl::StatusOr<DecisionReply> Decisions::RollBack(Job& job, const Fence& fence, const absl::Status& reason) const {
+  auto mutate = [&](JobRecord& record, const OwnerRecord& owner) {
+    Decide(record, fence, Decision::kRolledBack, owner, reason);
+  };
+  auto written = job.Transact(
+      *store_, Nobody(fence), [&](const OwnerRecord& r) { return riskkv::RollBack(r, fence); }, {.mutate = mutate});
+  if (written.ok()) return Reply(Decision::kRolledBack, *written, reason);
+  if (IsStoreError(written.status())) return written.status();
+  return Look(&job, fence);
+}
+
+}  // namespace riskkv::coordinator

@@ -1,0 +1,169 @@
+// What workers ask about attempts, and clients about requests.
+#include <utility>
+
+#include "common/base/status.h"
+#include "common/migration/transitions.h"
+#include "fmt/format.h"
+#include "services/coordinator/core/migration_manager.h"
+
+namespace riskkv::coordinator {
+namespace {
+
+constexpr int kMostTries = 16;
+
+absl::Status CheckFence(const Fence& fence) {
+  if (!fence.migration_id.empty() && !fence.request_id.empty() && fence.attempt > 0 && fence.epoch > 0) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
+                   fmt::format("a fence needs migration, request, attempt and epoch: got '{}', '{}', {}, {}", fence.migration_id,
+                               fence.request_id, fence.attempt, fence.epoch));
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<Job>> MigrationManager::CancelJob(const std::string& migration_id) {
+  ASSIGN_OR_RETURN(std::shared_ptr<Job> job, Find(migration_id));
+  JobRecord record = job->Snapshot();
+  absl::Status committed =
+      MakeError(absl::StatusCode::kFailedPrecondition, "ALREADY_COMMITTED",
+                fmt::format("migration {} has already moved request {}", migration_id, record.spec.request_id));
+  if (IsTerminal(record.state)) {
+    if (record.state == MigrationState::kSucceeded) return committed;
+    return job;  // it moves nothing any more
+  }
+  job->RequestCancel();
+  record = job->Snapshot();
+  const AttemptRecord* last = record.last_attempt();
+  if (last == nullptr || last->decision == Decision::kAborted) return job;  // no attempt commits once the flag is set
+  absl::Status why = MakeError(absl::StatusCode::kCancelled, "CANCELLED_BY_CALLER", fmt::format("migration {} was cancelled", migration_id));
+  ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Close(*job, FenceOf(record, *last), why));
+  if (reply.decision != Decision::kAborted) return committed;
+  return job;
+}
+
+absl::StatusOr<DecisionReply> MigrationManager::Prepared(const Fence& fence, int64_t start_index) {
+  RETURN_IF_ERROR(CheckFence(fence));
+  auto job = Active(fence.migration_id);
+  ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Prepared(job.get(), fence, start_index));
+  if (reply.decision == Decision::kAborted) {
+    core_.log->info("mig={}/{} req={} prepared, refused: {}", fence.migration_id, fence.attempt, fence.request_id, reply.reason);
+  }
+  return Addressed(std::move(reply));
+}
+
+absl::StatusOr<DecisionReply> MigrationManager::Resumed(const Fence& fence, uint64_t new_epoch) {
+  RETURN_IF_ERROR(CheckFence(fence));
+  // A job that is terminal already is read from the store: a doubled Resumed is answered as the first.
+  auto job = Find(fence.migration_id);
+  if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
+  ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Resumed(job.ok() ? job->get() : nullptr, fence, new_epoch));
+  return Addressed(std::move(reply));
+}
+
+absl::StatusOr<DecisionReply> MigrationManager::Resolve(const Fence& fence, bool give_up, std::string_view side) {
+  RETURN_IF_ERROR(CheckFence(fence));
+  auto job = Find(fence.migration_id);
+  if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
+  Job* known = job.ok() ? job->get() : nullptr;
+  ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Look(known, fence));
+  if (reply.decision == Decision::kOpen && give_up && known != nullptr) {
+    absl::Status why = MakeError(absl::StatusCode::kAborted, "CANCELLED_BY_PEER",
+                                 fmt::format("the {} gave attempt {} up", side.empty() ? "peer" : side, fence.attempt));
+    ASSIGN_OR_RETURN(reply, decisions_.Close(*known, fence, WithContext(why, side, "")));
+  }
+  return Addressed(std::move(reply));
+}
+
+DecisionReply MigrationManager::Addressed(DecisionReply reply) const {
+  auto worker = core_.registry->Find(reply.owner.id);
+  if (worker.ok()) reply.owner.address = worker->info.name.address;
+  return reply;
+}
+
+absl::StatusOr<OwnerRecord> MigrationManager::ChangeOwner(const std::string& request_id, const Transition& transition) {
+  absl::Status last;
+  for (int i = 0; i < kMostTries; ++i) {
+    ASSIGN_OR_RETURN(OwnerRecord record, admission_.OwnerOf(request_id));
+    ASSIGN_OR_RETURN(OwnerRecord next, transition(record));
+    auto written = core_.store->Commit({.owner = next});
+    if (written.ok()) {
+      next.revision = written->owner;
+      return next;
+    }
+    last = written.status();
+    if (!absl::IsAborted(last)) return last;
+  }
+  return last;
+}
+
+absl::StatusOr<bool> MigrationManager::CancelRequest(const std::string& request_id) {
+  // Without a record no attempt was ever opened: the worker's own cancel is all there is to do.
+  absl::StatusOr<OwnerRecord> record = core_.store->GetOwner(request_id);
+  if (absl::IsNotFound(record.status())) return false;
+  RETURN_IF_ERROR(record.status());
+  RETURN_IF_ERROR(ChangeOwner(request_id, [](const OwnerRecord& r) -> absl::StatusOr<OwnerRecord> { return riskkv::Cancel(r); }).status());
+  std::string migration;
+  {
+    MutexLock lock(mu_);
+    auto it = active_by_request_.find(request_id);
+    if (it != active_by_request_.end()) migration = it->second;
+  }
+  // The open attempt cannot commit any more; end it now rather than at its deadline.
+  if (auto job = Active(migration)) job->RequestCancel();
+  return true;
+}
+
+absl::StatusOr<Location> MigrationManager::Locate(const std::string& request_id) const {
+  ASSIGN_OR_RETURN(OwnerRecord owner, admission_.OwnerOf(request_id));
+  Location location{.request_id = request_id,
+                    .owner = owner.owner,
+                    .epoch = owner.epoch,
+                    .start_index = owner.start_index,
+                    .migrating = owner.open.has_value() || !owner.resumed,
+                    .cancelled = owner.cancelled};
+  auto worker = core_.registry->FindBoot(owner.owner.boot_id);
+  if (worker) location.owner = worker->info.name;
+  return location;
+}
+
+absl::StatusOr<WorkerInfo> MigrationManager::Adopter(const RecoverArgs& args, const OwnerRecord& owner) const {
+  if (!args.destination.empty()) return core_.registry->FindAlive(args.destination);
+  std::optional<WorkerInfo> best;
+  auto free_cells = [](const WorkerInfo& w) { return w.load.cells_total - w.load.cells_used; };
+  for (const RegisteredWorker& worker : core_.registry->All()) {
+    if (!worker.alive() || !worker.info.serving || worker.info.name.boot_id == owner.owner.boot_id) continue;
+    if (!best || free_cells(worker.info) > free_cells(*best)) best = worker.info;
+  }
+  if (best) return *best;
+  return MakeError(absl::StatusCode::kUnavailable, "NO_SLOT", fmt::format("no worker is there to adopt request {}", args.request_id));
+}
+
+absl::StatusOr<Location> MigrationManager::Recover(const RecoverArgs& args) {
+  absl::StatusOr<OwnerRecord> before = admission_.OwnerOf(args.request_id);
+  if (absl::IsNotFound(before.status()) && args.epoch == 1) {
+    // The worker that admitted it is gone with its boot: only its id is known.
+    absl::StatusOr<std::string> boot = BootOfRequest(args.request_id);
+    if (boot.ok()) before = ImplicitOwner(args.request_id, {.boot_id = *boot});
+  }
+  RETURN_IF_ERROR(before.status());
+  auto alive = core_.registry->FindBoot(before->owner.boot_id);
+  if (alive && alive->alive()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, "NOT_OWNER",
+                     fmt::format("request {} is owned by {}, which holds its lease: attach to it", args.request_id, before->owner.id));
+  }
+  ASSIGN_OR_RETURN(WorkerInfo adopter, Adopter(args, *before));
+  ASSIGN_OR_RETURN(OwnerRecord next, RecoverTo(*before, args.epoch, adopter.name, args.received));
+  ASSIGN_OR_RETURN(Revisions written, core_.store->Commit({.owner = next}));
+  next.revision = written.owner;
+  core_.log->warn("req={} recovered: {} -> {} at epoch {}, {} tokens", args.request_id, before->owner.id, adopter.name.id, next.epoch,
+                  args.received);
+  AdoptArgs adopt{.request_id = args.request_id,
+                  .epoch = next.epoch,
+                  .start_index = args.received,
+                  .recover_request = args.recover_request};
+  RETURN_IF_ERROR(Annotate(core_.api->Adopt(adopter.name, adopt, core_.options.call_timeout),
+                           fmt::format("request {} belongs to {} at epoch {} now, which could not adopt it", args.request_id,
+                                       adopter.name.id, next.epoch)));
+  return Locate(args.request_id);
+}
+
+}  // namespace riskkv::coordinator
