@@ -1,6 +1,6 @@
 #include "kernels/fp16.h"
 
-#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(RISKKV_KERNELS_PORTABLE)
 #define RISKKV_FP16_X86 1
 #include <immintrin.h>
 #endif

@@ -9,7 +9,7 @@
 #define RISKKV_INLINE static inline
 #endif
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(RISKKV_KERNELS_PORTABLE)
 #define RISKKV_AVX2 __attribute__((target("avx2,fma")))
 #else
 #define RISKKV_AVX2
@@ -18,7 +18,7 @@
 namespace riskkv::kernels {
 
 inline bool HasAvx2() {
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(RISKKV_KERNELS_PORTABLE)
   static const bool has = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return has;
 #else

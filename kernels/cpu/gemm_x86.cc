@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 
-#if defined(__x86_64__) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(RISKKV_KERNELS_PORTABLE)
 #include <immintrin.h>
 
 namespace riskkv::kernels {

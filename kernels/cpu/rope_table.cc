@@ -31,7 +31,7 @@ RopeTable::RopeTable(const RopeParams& rope) {
   if (rope.pairing == RopePairing::kNone) return;
   for (int i = 0; i < rope.rotary_dim / 2; ++i) frequency_.push_back(RopeFrequency(rope, i));
   rows_.resize(static_cast<std::size_t>(kTileTokens) * 2 * half());
-  for (int row = 0; row < kTileTokens; ++row) Start(row, &rows_[static_cast<std::size_t>(row) * 2 * half()]);
+  for (int row = 0; row < kTileTokens; ++row) Start(row, rows_.data() + static_cast<std::size_t>(row) * 2 * half());
 }
 
 void RopeTable::Start(int32_t tile_start, double* start) const {
@@ -43,7 +43,7 @@ void RopeTable::Start(int32_t tile_start, double* start) const {
 }
 
 void RopeTable::Row(const double* start, int row, float* cosine, float* sine) const {
-  const double* base = &rows_[static_cast<std::size_t>(row) * 2 * half()];
+  const double* base = rows_.data() + static_cast<std::size_t>(row) * 2 * half();
   HasAvx2() ? RowAvx2(start, base, half(), cosine, sine) : RowBase(start, base, half(), cosine, sine);
 }
 
