@@ -12,6 +12,11 @@ llama_flags() {
     -DLLAMA_BUILD_SERVER=OFF -DLLAMA_BUILD_APP=OFF -DGGML_OPENMP=OFF
   if [ "${RISKKV_PORTABLE:-0}" != 1 ]; then
     printf '%s\n' -DGGML_NATIVE=ON
+    # g++ 12 drops stores of AMX's tile configuration and the kernels then die with SIGILL: leave AMX out.
+    if [ "$(uname -m)" = x86_64 ]; then
+      printf '%s\n' "-DCMAKE_C_FLAGS=-mno-amx-tile -mno-amx-int8 -mno-amx-bf16" \
+        "-DCMAKE_CXX_FLAGS=-mno-amx-tile -mno-amx-int8 -mno-amx-bf16"
+    fi
   else
     printf '%s\n' -DGGML_NATIVE=OFF
     if [ "$(uname -m)" = x86_64 ]; then
