@@ -1,0 +1,41 @@
+#include "services/cli/demo/narrator.h"
+
+#include <sstream>
+
+namespace riskkv::cli {
+
+void Narrator::CloseLine() {
+  if (open_line_) out_ << "\n";
+  open_line_ = false;
+}
+
+void Narrator::Step(const std::string& line) {
+  CloseLine();
+  out_ << "\n==> " << line << "\n" << std::flush;
+}
+
+void Narrator::Line(const std::string& line) {
+  CloseLine();
+  out_ << "    " << line << "\n" << std::flush;
+}
+
+void Narrator::Block(const std::string& lines) {
+  CloseLine();
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) out_ << (line.empty() ? "" : "    ") << line << "\n";
+  out_ << std::flush;
+}
+
+void Narrator::Text(const std::string& piece) {
+  if (!streams_text_ || piece.empty()) return;
+  out_ << piece << std::flush;
+  open_line_ = piece.back() != '\n';
+}
+
+void Narrator::Mark(const std::string& mark) {
+  if (!streams_text_) return Line(mark);
+  CloseLine();
+  out_ << "    -------- " << mark << " --------\n" << std::flush;
+}
+
+}  // namespace riskkv::cli

@@ -1,0 +1,75 @@
+// `riskkv demo` as a program, over the fake engine: whose next token is a hash of its whole cache, so that one wrong byte
+// anywhere in a move changes what comes after.
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "nlohmann/json.hpp"
+#include "services/cli/demo/child_process.h"
+#include "services/cli/exit_code.h"
+#include "tests/testing/status_matchers.h"
+
+namespace riskkv::cli {
+namespace {
+
+using nlohmann::json;
+
+std::string ReadAll(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+class DemoTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = ::testing::TempDir() + "riskkv-demo-test-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  int RunDemo(std::vector<std::string> more) {
+    std::vector<std::string> argv = {RISKKV_BIN_DIR "/riskkv", "demo", "--engine", "fake", "--work", folder_ + "/work"};
+    argv.insert(argv.end(), more.begin(), more.end());
+    auto child = ChildProcess::Start({argv, folder_ + "/out", folder_ + "/err"});
+    EXPECT_OK(child.status());
+    for (int i = 0; i < 1200 && !(*child)->Poll(); ++i) absl::SleepFor(absl::Milliseconds(100));
+    return (*child)->Stop();
+  }
+  std::string out() const { return ReadAll(folder_ + "/out"); }
+  std::string err() const { return ReadAll(folder_ + "/err"); }
+  std::string folder_;
+};
+
+TEST_F(DemoTest, MovesAndKeepsItsPromises) {
+  ASSERT_EQ(RunDemo({"--json"}), kExitOk) << err() << out();
+  json j = json::parse(out());
+  for (const char* key : {"mode", "predictor_set", "groups_restored", "omitted_fraction", "bytes_saved_fraction", "bytes_sent",
+                          "bytes_full", "tokens_before", "tokens_after", "lost", "duplicated", "pause_ms", "precopy_ms",
+                          "rebuild_ms", "replay_ms_estimate", "probe_error", "full_identical", "decision"}) {
+    EXPECT_TRUE(j.contains(key)) << key;
+  }
+  EXPECT_EQ(j["mode"], "RISK");
+  EXPECT_EQ(j["lost"], 0);
+  EXPECT_EQ(j["duplicated"], 0);
+  EXPECT_EQ(j["full_identical"], true);
+  EXPECT_GT(j["tokens_before"], 0);
+  EXPECT_GT(j["tokens_after"], 0);
+  EXPECT_GT(j["omitted_fraction"], 0.0);
+  EXPECT_LT(j["bytes_sent"], j["bytes_full"]);
+  EXPECT_GT(j["pause_ms"], 0.0);
+}
+
+TEST_F(DemoTest, WithoutItsWorkersItFailsByName) {
+  EXPECT_EQ(RunDemo({"--json", "--worker-binary", "/nowhere/riskkv-worker"}), kExitNotFound);
+  EXPECT_THAT(out(), ::testing::HasSubstr("/nowhere/riskkv-worker"));
+}
+
+TEST_F(DemoTest, AWorkerThatDiesAtOnceIsNamedWithItsLog) {
+  EXPECT_EQ(RunDemo({"--worker-binary", "/bin/false"}), kExitUnavailable);
+  EXPECT_THAT(err(), ::testing::HasSubstr("worker-a ended with exit code 1"));
+}
+
+}  // namespace
+}  // namespace riskkv::cli
