@@ -1,0 +1,40 @@
+// What every store must do: one suite over all of them.
+#ifndef RISKKV_TESTS_UNIT_STORE_STORE_CONFORMANCE_H_
+#define RISKKV_TESTS_UNIT_STORE_STORE_CONFORMANCE_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "common/store/store.h"
+#include "gtest/gtest.h"
+
+namespace riskkv {
+
+struct StoreKind {
+  std::string name;
+  bool durable = false;
+  // Opens the store of this test; the same one when it is opened again.
+  std::function<std::unique_ptr<Store>(const std::string& folder)> open;
+};
+
+inline OwnerRecord TestOwner(const std::string& request, uint64_t epoch = 1) {
+  OwnerRecord record;
+  record.request_id = request;
+  record.owner = {.id = "A", .boot_id = "bootA", .address = "a:1"};
+  record.epoch = epoch;
+  return record;
+}
+
+inline JobRecord TestJob(const std::string& id, const std::string& request, int second = 0) {
+  JobRecord record;
+  record.spec.migration_id = id;
+  record.spec.request_id = request;
+  record.accepted_at = absl::FromUnixSeconds(1000 + second);
+  record.updated_at = record.accepted_at;
+  return record;
+}
+
+}  // namespace riskkv
+
+#endif  // RISKKV_TESTS_UNIT_STORE_STORE_CONFORMANCE_H_
