@@ -41,8 +41,9 @@ int64_t CellsFor(const ModelFacts& facts, int64_t n_prompt, const StopParams& st
   return std::min(n_prompt + stop.max_tokens, ContextLength(facts));
 }
 
-absl::Status CheckParams(const RequestParams& params) {
-  if (absl::Status s = params.sampling.Validate(); !s.ok()) {
+absl::Status CheckParams(const Engine& engine, const RequestParams& params) {
+  // The engine knows what it cannot draw with: a step with one such request would fail as a whole.
+  if (absl::Status s = engine.CheckSampling(params.sampling); !s.ok()) {
     return Bad(std::string_view(s.message().data(), s.message().size()));
   }
   const StopParams& stop = params.stop;
@@ -63,9 +64,10 @@ absl::Status CheckPrompt(const ModelFacts& facts, const std::vector<Token>& prom
   return absl::OkStatus();
 }
 
-absl::Status CheckIncoming(const ModelFacts& facts, const IncomingRequest& request) {
+absl::Status CheckIncoming(const Engine& engine, const IncomingRequest& request) {
+  const ModelFacts& facts = engine.facts();
   if (request.id.empty()) return Bad("the incoming request has no id");
-  RETURN_IF_ERROR(CheckParams(request.params));
+  RETURN_IF_ERROR(CheckParams(engine, request.params));
   RETURN_IF_ERROR(CheckPrompt(facts, request.prompt));
   const int64_t n = static_cast<int64_t>(request.log.size());
   if (n >= request.params.stop.max_tokens || n + static_cast<int64_t>(request.prompt.size()) >= ContextLength(facts)) {

@@ -19,10 +19,10 @@ int64_t ContextLength(const ModelFacts& facts);
 int64_t CellsFor(const ModelFacts& facts, int64_t n_prompt, const StopParams& stop);
 
 // All INVALID_ARGUMENT (BAD_ARGUMENT).
-absl::Status CheckParams(const RequestParams& params);
+absl::Status CheckParams(const Engine& engine, const RequestParams& params);
 absl::Status CheckPrompt(const ModelFacts& facts, const std::vector<Token>& prompt);
 // Of a request that came from elsewhere: as above, indices without gap, tokens of this vocabulary, not longer than it may be.
-absl::Status CheckIncoming(const ModelFacts& facts, const IncomingRequest& request);
+absl::Status CheckIncoming(const Engine& engine, const IncomingRequest& request);
 
 }  // namespace riskkv::worker
 

@@ -27,7 +27,7 @@ absl::Status NotOwner(const RequestRecord& r) {
 }  // namespace
 
 absl::StatusOr<std::string> RequestManagerImpl::Admit(RequestParams params, std::vector<Token> prompt) {
-  RETURN_IF_ERROR(CheckParams(params));
+  RETURN_IF_ERROR(CheckParams(*engine_, params));
   RETURN_IF_ERROR(CheckPrompt(facts(), prompt));
   const int64_t n_prompt = static_cast<int64_t>(prompt.size());
   const int64_t cells = CellsFor(facts(), n_prompt, params.stop);

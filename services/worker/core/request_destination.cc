@@ -116,7 +116,7 @@ RecordPtr RequestManagerImpl::MakeIncoming(IncomingRequest& request) const {
 }
 
 absl::Status RequestManagerImpl::Install(ReservationId reservation, IncomingRequest request) {
-  RETURN_IF_ERROR(CheckIncoming(facts(), request));
+  RETURN_IF_ERROR(CheckIncoming(*engine_, request));
   return loop_.Call([&] { return InstallNow(reservation, request); });
 }
 

@@ -155,7 +155,6 @@ absl::StatusOr<RequestParams> ParamsFromProto(const v1::SamplingParams& sampling
   }
   params.sampling = *std::move(converted);
   params.stop = FromProto(stop);
-  RETURN_IF_ERROR(CheckParams(params));
   return params;
 }
 

@@ -28,7 +28,7 @@ FinishReason FromProto(v1::FinishReason reason);
 
 v1::RequestInfo ToProto(const RequestSnapshot& snapshot, const std::string& worker_id);
 
-// INVALID_ARGUMENT (BAD_ARGUMENT) naming the field.
+// INVALID_ARGUMENT (BAD_ARGUMENT) naming the field; the rest is the manager's to check.
 absl::StatusOr<RequestParams> ParamsFromProto(const v1::SamplingParams& sampling, const v1::StopParams& stop);
 
 // The prompt of a GenerateRequest as tokens. INVALID_ARGUMENT (BAD_ARGUMENT): no input, empty, more text than any context holds.

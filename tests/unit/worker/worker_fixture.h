@@ -32,6 +32,7 @@ class ScriptedEngine : public Engine {
 
   const ModelFacts& facts() const override { return fake->facts(); }
   const EngineLimits& limits() const override { return fake->limits(); }
+  absl::Status CheckSampling(const SamplingParams& params) const override { return fake->CheckSampling(params); }
   absl::StatusOr<std::vector<Token>> Tokenize(std::string_view text, bool add_special, bool parse_special) const override {
     return fake->Tokenize(text, add_special, parse_special);
   }

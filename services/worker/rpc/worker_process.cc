@@ -1,0 +1,77 @@
+#include "services/worker/rpc/worker_process.h"
+
+#include <utility>
+
+#include "common/base/ids.h"
+#include "common/base/status.h"
+#include "fmt/format.h"
+
+namespace riskkv::worker {
+namespace {
+
+absl::Status CheckOptions(const WorkerOptions& o) {
+  auto bad = [](const std::string& message) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", message);
+  };
+  if (o.id.empty()) return bad("--id is empty");
+  if (!o.advertise.empty() && !HostOf(o.advertise).ok()) return bad(fmt::format("--advertise '{}' is not host:port", o.advertise));
+  if (!o.coordinator.empty() && !HostOf(o.coordinator).ok()) {
+    return bad(fmt::format("--coordinator '{}' is not host:port", o.coordinator));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(kernels::BackendChoice choice, int threads) {
+  std::unique_ptr<kernels::Backend> backend;
+  const kernels::Status status = kernels::CreateBackend(choice, threads, &backend);
+  if (status.ok()) return backend;
+  return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", fmt::format("--backend: {}", status.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(WorkerOptions options, std::unique_ptr<Engine> engine) {
+  RETURN_IF_ERROR(CheckOptions(options));
+  std::unique_ptr<WorkerProcess> process(new WorkerProcess());
+  process->log_ = options.log ? options.log : NullLogger();
+  process->boot_id_ = NewBootId();
+  RETURN_IF_ERROR(process->StartCore(options, std::move(engine)));
+  RETURN_IF_ERROR(process->StartServer(options));
+  return process;
+}
+
+absl::Status WorkerProcess::StartCore(const WorkerOptions& options, std::unique_ptr<Engine> engine) {
+  ASSIGN_OR_RETURN(backend_, MakeBackend(options.backend, options.backend_threads));
+  log_->info("rebuilding on {} ({}) {}", backend_->info().backend, backend_->info().device, backend_->info().note);
+  ManagerOptions manager = options.manager;
+  manager.worker_id = options.id;
+  manager.boot_id = boot_id_;
+  ASSIGN_OR_RETURN(manager_, RequestManager::Create(std::move(manager), std::move(engine), &clock_));
+  predictors_ = std::make_unique<PredictorStore>(options.predictors, manager_->facts().fingerprint, backend_.get(), log_);
+  ASSIGN_OR_RETURN(const int sets, predictors_->LoadFolder());
+  log_->info("{} predictor set{} in '{}'", sets, sets == 1 ? "" : "s", options.predictors);
+  return absl::OkStatus();
+}
+
+absl::Status WorkerProcess::StartServer(const WorkerOptions& options) {
+  generation_ = std::make_unique<GenerationService>(manager_.get(), options.id);
+  ServerOptions server;
+  server.listen = options.listen;
+  server.insecure = options.insecure;
+  server.services = {generation_.get()};
+  ASSIGN_OR_RETURN(server_, RpcServer::Start(server));
+  advertised_ = options.advertise.empty() ? server_->address() : options.advertise;
+  server_->SetServing(true);
+  return absl::OkStatus();
+}
+
+void WorkerProcess::Shutdown(absl::Duration deadline) {
+  if (!server_) return;
+  server_->SetServing(false);
+  manager_->Stop();  // streams end, and with them the calls that hold the server
+  server_->Shutdown(deadline);
+}
+
+WorkerProcess::~WorkerProcess() { Shutdown(absl::Seconds(1)); }
+
+}  // namespace riskkv::worker

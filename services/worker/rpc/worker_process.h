@@ -1,0 +1,71 @@
+// A whole worker in one object: engine's manager, predictor sets, moves, services, server. main.cc and the integration tests
+// start it.
+#ifndef RISKKV_SERVICES_WORKER_RPC_WORKER_PROCESS_H_
+#define RISKKV_SERVICES_WORKER_RPC_WORKER_PROCESS_H_
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/engine/engine.h"
+#include "common/net/server.h"
+#include "common/obs/log.h"
+#include "kernels/backend.h"
+#include "services/worker/core/predictor_store.h"
+#include "services/worker/core/request_manager.h"
+#include "services/worker/rpc/generation_service.h"
+
+namespace riskkv::worker {
+
+struct WorkerOptions {
+  std::string id;
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;    // host:port others reach it at; empty: where it listens
+  std::string coordinator;  // host:port; empty: generation only, nothing moves
+  bool insecure = false;
+  std::string predictors;   // folder of *.riskkv; empty: none on disk
+  kernels::BackendChoice backend = kernels::BackendChoice::kAuto;
+  int backend_threads = 1;
+  int max_moves = 4;        // each way
+  ManagerOptions manager;   // worker_id and boot_id are filled in
+  Logger log;               // null: none
+};
+
+// Thread-safe once started.
+class WorkerProcess {
+ public:
+  // Errors name the option that is wrong: INVALID_ARGUMENT, FAILED_PRECONDITION, UNAVAILABLE (the port, the backend).
+  static absl::StatusOr<std::unique_ptr<WorkerProcess>> Start(WorkerOptions options, std::unique_ptr<Engine> engine);
+  ~WorkerProcess();  // Shutdown(1 s)
+
+  int port() const { return server_->port(); }
+  std::string address() const { return server_->address(); }
+  const std::string& advertised() const { return advertised_; }
+  const std::string& boot_id() const { return boot_id_; }
+  RequestManager& manager() { return *manager_; }
+  PredictorStore& predictors() { return *predictors_; }
+  // Streams end at once (clients find their requests again), other calls by the deadline.
+  void Shutdown(absl::Duration deadline);
+
+ private:
+  WorkerProcess() = default;
+  absl::Status StartCore(const WorkerOptions& options, std::unique_ptr<Engine> engine);
+  absl::Status StartServer(const WorkerOptions& options);
+
+  // In the order of dependence: what stands below uses what stands above.
+  RealClock clock_;
+  Logger log_;
+  std::string boot_id_;
+  std::string advertised_;
+  std::unique_ptr<kernels::Backend> backend_;
+  std::unique_ptr<RequestManager> manager_;
+  std::unique_ptr<PredictorStore> predictors_;
+  std::unique_ptr<GenerationService> generation_;
+  std::unique_ptr<RpcServer> server_;
+};
+
+}  // namespace riskkv::worker
+
+#endif  // RISKKV_SERVICES_WORKER_RPC_WORKER_PROCESS_H_
