@@ -1,0 +1,36 @@
+// The coordinator's Registry as a worker uses it: decisions and reports. Registration is in registration.h.
+#ifndef RISKKV_SERVICES_WORKER_RPC_COORDINATOR_CLIENT_H_
+#define RISKKV_SERVICES_WORKER_RPC_COORDINATOR_CLIENT_H_
+
+#include <memory>
+#include <string>
+
+#include "grpcpp/grpcpp.h"
+#include "riskkv/v1/coordinator.grpc.pb.h"
+#include "services/worker/core/move_outgoing.h"
+#include "services/worker/core/move_peers.h"
+
+namespace riskkv::worker {
+
+// Thread-safe. Every call has a deadline of its own; an error is never a decision.
+class CoordinatorClient final : public DecisionAuthority {
+ public:
+  CoordinatorClient(std::string worker_id, std::shared_ptr<grpc::Channel> channel);
+
+  absl::StatusOr<DecisionInfo> Prepared(const Fence& fence, int64_t start_index, const PreparedStats& stats,
+                                        Cancellation* cancel) override;
+  absl::StatusOr<DecisionInfo> Resumed(const Fence& fence, uint64_t new_epoch, Cancellation* cancel) override;
+  absl::StatusOr<DecisionInfo> Resolve(const Fence& fence, bool give_up, bool destination, Cancellation* cancel) override;
+
+  // Best effort: an estimate that is lost costs nothing.
+  void ReportTransfer(const TransferResult& result);
+  v1::Registry::Stub& stub() { return *stub_; }
+
+ private:
+  const std::string worker_id_;
+  const std::unique_ptr<v1::Registry::Stub> stub_;
+};
+
+}  // namespace riskkv::worker
+
+#endif  // RISKKV_SERVICES_WORKER_RPC_COORDINATOR_CLIENT_H_

@@ -1,0 +1,53 @@
+// What a worker says of itself: Describe, registration and lease renewals draw from here.
+#ifndef RISKKV_SERVICES_WORKER_RPC_DESCRIBE_H_
+#define RISKKV_SERVICES_WORKER_RPC_DESCRIBE_H_
+
+#include <string>
+
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "riskkv/v1/worker.pb.h"
+#include "services/worker/core/move_incoming_table.h"
+#include "services/worker/core/move_outgoing_table.h"
+#include "services/worker/core/predictor_store.h"
+#include "services/worker/core/request_manager.h"
+
+namespace riskkv::worker {
+
+struct WorkerIdentity {
+  std::string worker_id;
+  std::string boot_id;
+  std::string address;  // clients and peers can reach it here
+  std::string version;
+  int moves_limit = 8;
+};
+
+v1::PredictorSetInfo ToProto(const LoadedSet& loaded);
+
+// Thread-safe. The pointers must outlive it.
+class Describer {
+ public:
+  Describer(WorkerIdentity identity, RequestManager* manager, PredictorStore* predictors, IncomingMoves* incoming, OutgoingMoves* outgoing,
+            const Clock* clock);
+
+  v1::WorkerInfo Info() const;
+  v1::WorkerLoad Load() const;
+  v1::WorkerCosts Costs() const;
+  // The decode loop finishes steps or idles: readiness.
+  bool Serving() const;
+  const WorkerIdentity& identity() const { return identity_; }
+  const PredictorStore& predictors() const { return *predictors_; }
+
+ private:
+  const WorkerIdentity identity_;
+  RequestManager* const manager_;
+  PredictorStore* const predictors_;
+  IncomingMoves* const incoming_;
+  OutgoingMoves* const outgoing_;
+  const Clock* const clock_;
+  const absl::Duration started_;
+};
+
+}  // namespace riskkv::worker
+
+#endif  // RISKKV_SERVICES_WORKER_RPC_DESCRIBE_H_
