@@ -66,7 +66,8 @@ absl::StatusOr<PreRopeBlock> UndoRope(const KvLayout& layout, const KvBlock& blo
   return out;
 }
 
-std::vector<double> GatherColumns(const PreRopeBlock& block, const std::vector<int>& layers, int64_t from, int64_t to) {
+std::vector<double> GatherColumns(const PreRopeBlock& block, const std::vector<int>& layers, int64_t from,
+                                  int64_t to) {
   const std::size_t kv = static_cast<std::size_t>(block.kv);
   const std::size_t width = 2 * kv * layers.size();
   std::vector<double> out(static_cast<std::size_t>(to - from) * width);

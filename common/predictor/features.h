@@ -1,4 +1,5 @@
-// Rows for the predictors: cached keys turned back to before RoPE, and columns gathered by layer (design.md 2, "Features").
+// Rows for the predictors: cached keys turned back to before RoPE, and columns gathered by layer (design.md
+// 2, "Features").
 #ifndef RISKKV_COMMON_PREDICTOR_FEATURES_H_
 #define RISKKV_COMMON_PREDICTOR_FEATURES_H_
 
@@ -30,9 +31,10 @@ class PreRopeBlock {
 absl::StatusOr<PreRopeBlock> UndoRope(const KvLayout& layout, const KvBlock& block);
 
 // Columns of `layers` side by side in double precision, for each layer K before RoPE then V:
-// out [to - from, 2*kv*|layers|] over the absolute token positions [from, to). With the anchors of a group this is its X,
-// with its targets its Z (kernels/backend.h). The layers must be in the block.
-std::vector<double> GatherColumns(const PreRopeBlock& block, const std::vector<int>& layers, int64_t from, int64_t to);
+// out [to - from, 2*kv*|layers|] over the absolute token positions [from, to). With the anchors of a group
+// this is its X, with its targets its Z (kernels/backend.h). The layers must be in the block.
+std::vector<double> GatherColumns(const PreRopeBlock& block, const std::vector<int>& layers, int64_t from,
+                                  int64_t to);
 
 }  // namespace riskkv
 

@@ -8,10 +8,10 @@ namespace riskkv {
 namespace {
 
 // out[:, column .. column + kv) = a[:, from .. from + d) * w for `rows` rows; strides are the full widths.
-void Project(const double* a, int rows, int a_width, int from, const std::vector<double>& w, int d, int kv, double* out,
-             int out_width, int column) {
-  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, kv, d, 1.0, a + from, a_width, w.data(), kv, 0.0,
-              out + column, out_width);
+void Project(const double* a, int rows, int a_width, int from, const std::vector<double>& w, int d, int kv,
+             double* out, int out_width, int column) {
+  cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, kv, d, 1.0, a + from, a_width, w.data(), kv,
+              0.0, out + column, out_width);
 }
 
 bool Fits(const LayerProjections& p, std::size_t d, std::size_t kv) {
@@ -21,11 +21,12 @@ bool Fits(const LayerProjections& p, std::size_t d, std::size_t kv) {
 
 }  // namespace
 
-absl::StatusOr<RidgeSolution> Fold(const RidgeSolution& raw, const std::vector<LayerProjections>& targets, int d, int kv) {
+absl::StatusOr<RidgeSolution> Fold(const RidgeSolution& raw, const std::vector<LayerProjections>& targets,
+                                   int d, int kv) {
   const int n = static_cast<int>(targets.size());
   if (raw.d_out != n * d) {
-    return absl::InvalidArgumentError(fmt::format("fold: the ridge predicts {} elements, {} targets of width {} need {}",
-                                                  raw.d_out, n, d, n * d));
+    return absl::InvalidArgumentError(fmt::format(
+        "fold: the ridge predicts {} elements, {} targets of width {} need {}", raw.d_out, n, d, n * d));
   }
   RidgeSolution out;
   out.d_in = raw.d_in;
@@ -35,7 +36,8 @@ absl::StatusOr<RidgeSolution> Fold(const RidgeSolution& raw, const std::vector<L
   for (int i = 0; i < n; ++i) {
     const LayerProjections& p = targets[static_cast<std::size_t>(i)];
     if (!Fits(p, static_cast<std::size_t>(d), static_cast<std::size_t>(kv))) {
-      return absl::InvalidArgumentError(fmt::format("fold: projections of target {} are not [{}, {}]", i, d, kv));
+      return absl::InvalidArgumentError(
+          fmt::format("fold: projections of target {} are not [{}, {}]", i, d, kv));
     }
     for (int part = 0; part < 2; ++part) {
       const std::vector<double>& w = part == 0 ? p.w_k : p.w_v;

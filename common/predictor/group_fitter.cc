@@ -71,10 +71,12 @@ absl::StatusOr<std::vector<FittedGroup>> GroupFitter::Solve(const std::vector<do
   return fitted;
 }
 
-absl::StatusOr<FittedGroup> GroupFitter::SolveGroup(std::size_t group, const std::vector<double>& grid) const {
+absl::StatusOr<FittedGroup> GroupFitter::SolveGroup(std::size_t group,
+                                                    const std::vector<double>& grid) const {
   const Sums& sums = sums_[group];
   if (sums.fit.rows() <= sums.fit.d_in()) {
-    return absl::InvalidArgumentError(fmt::format("{} tokens to fit {} features: give more text", sums.fit.rows(), sums.fit.d_in()));
+    return absl::InvalidArgumentError(
+        fmt::format("{} tokens to fit {} features: give more text", sums.fit.rows(), sums.fit.d_in()));
   }
   FittedGroup out;
   ASSIGN_OR_RETURN(out.lambda, ChooseLambda(sums.fit, sums.held_out, grid));

@@ -1,5 +1,5 @@
-// Fits every group's folded predictor from exact caches, streaming: design.md 2, "Folding". Memory is two sets of normal
-// equations a group, whatever the number of windows.
+// Fits every group's folded predictor from exact caches, streaming: design.md 2, "Folding". Memory is two
+// sets of normal equations a group, whatever the number of windows.
 #ifndef RISKKV_COMMON_PREDICTOR_GROUP_FITTER_H_
 #define RISKKV_COMMON_PREDICTOR_GROUP_FITTER_H_
 
@@ -16,12 +16,13 @@
 namespace riskkv {
 
 struct FittedGroup {
-  GroupTensors tensors;      // fp32 weights
-  LambdaChoice lambda;       // chosen on the held-out windows
-  GroupInfo info;            // spec, lambda, held_out_error, and the variances and mean held-out errors of the targets
+  GroupTensors tensors;  // fp32 weights
+  LambdaChoice lambda;   // chosen on the held-out windows
+  GroupInfo info;  // spec, lambda, held_out_error, and the variances and mean held-out errors of the targets
 };
 
-// Not thread-safe; works on up to `threads` groups at a time, each on one thread, so results do not depend on `threads`.
+// Not thread-safe; works on up to `threads` groups at a time, each on one thread, so results do not depend on
+// `threads`.
 class GroupFitter {
  public:
   GroupFitter(const KvLayout& layout, std::vector<GroupSpec> groups, int threads);
@@ -31,8 +32,8 @@ class GroupFitter {
   int64_t fit_rows() const;
   int64_t held_out_rows() const;
 
-  // For each group: lambda by the held-out error of a fit on the fit windows, then a last fit with it on all windows.
-  // INVALID_ARGUMENT with fewer rows than features, naming both numbers.
+  // For each group: lambda by the held-out error of a fit on the fit windows, then a last fit with it on all
+  // windows. INVALID_ARGUMENT with fewer rows than features, naming both numbers.
   absl::StatusOr<std::vector<FittedGroup>> Solve(const std::vector<double>& grid) const;
 
  private:

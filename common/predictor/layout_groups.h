@@ -16,12 +16,13 @@ struct GroupSpec {
   bool operator==(const GroupSpec&) const = default;
 };
 
-// The paper's layout: A A T T A A T T ... A A. G = floor((n_layer - 2) / 4) groups (none below six layers); group g has
-// anchors 4g, 4g+1, 4g+4, 4g+5 and targets 4g+2, 4g+3.
+// The paper's layout: A A T T A A T T ... A A. G = floor((n_layer - 2) / 4) groups (none below six layers);
+// group g has anchors 4g, 4g+1, 4g+4, 4g+5 and targets 4g+2, 4g+3.
 std::vector<GroupSpec> PeriodFourGroups(int n_layer);
 
-// INVALID_ARGUMENT naming the group unless every layer is within [0, n_layer), lists are ascending and not empty, no
-// layer is a target twice, and no target of any group is an anchor of any (anchors are always shipped).
+// INVALID_ARGUMENT naming the group unless every layer is within [0, n_layer), lists are ascending and not
+// empty, no layer is a target twice, and no target of any group is an anchor of any (anchors are always
+// shipped).
 absl::Status CheckGroups(const std::vector<GroupSpec>& groups, int n_layer);
 
 // A layout from a file: {"name": "...", "groups": [{"anchors": [...], "targets": [...]}, ...]}. Checked.

@@ -25,7 +25,8 @@ struct Descriptor {
 };
 
 absl::Status WriteError(const std::string& path, std::string_view what, std::size_t wanted, int error) {
-  const std::string message = fmt::format("{} {}: {} ({} bytes wanted)", what, path, std::strerror(error), wanted);
+  const std::string message =
+      fmt::format("{} {}: {} ({} bytes wanted)", what, path, std::strerror(error), wanted);
   if (error == ENOSPC || error == EDQUOT || error == EFBIG) {
     return MakeError(absl::StatusCode::kResourceExhausted, "DISK_FULL", message);
   }
@@ -68,7 +69,8 @@ absl::StatusOr<std::unique_ptr<MappedFile>> MappedFile::Open(const std::string& 
   const std::size_t size = static_cast<std::size_t>(info.st_size);
   if (size == 0) return std::unique_ptr<MappedFile>(new MappedFile(nullptr, 0));
   void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
-  if (data == MAP_FAILED) return absl::InternalError(fmt::format("cannot map {}: {}", path, std::strerror(errno)));
+  if (data == MAP_FAILED)
+    return absl::InternalError(fmt::format("cannot map {}: {}", path, std::strerror(errno)));
   return std::unique_ptr<MappedFile>(new MappedFile(data, size));
 }
 

@@ -11,7 +11,8 @@
 
 namespace riskkv {
 
-// Immutable once mapped. Predictor files are replaced by rename and never written in place, so a mapping stays valid.
+// Immutable once mapped. Predictor files are replaced by rename and never written in place, so a mapping
+// stays valid.
 class MappedFile {
  public:
   // NOT_FOUND or INTERNAL name the path.

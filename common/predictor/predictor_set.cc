@@ -29,7 +29,8 @@ std::string DigestInName(const std::string& path) {
 }
 
 // `also` is what else is wrong with the file (it may be truncated), or OK.
-absl::Status DigestError(std::string_view expected, std::string_view found, const absl::Status& also = absl::OkStatus()) {
+absl::Status DigestError(std::string_view expected, std::string_view found,
+                         const absl::Status& also = absl::OkStatus()) {
   std::string message = fmt::format("digest differs: expected {}, the file has {}", expected, found);
   if (!also.ok()) message += fmt::format(" ({})", std::string(also.message().data(), also.message().size()));
   return MakeError(absl::StatusCode::kDataLoss, "DIGEST", message);
@@ -44,17 +45,19 @@ absl::Status CheckVersion(const Safetensors& file) {
   const std::string found = version == file.metadata.end() ? "none" : version->second;
   if (found == kSetFormatVersion) return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition, "PROTOCOL_VERSION",
-                   fmt::format("format version differs: the file has {}, this program reads {}", found, kSetFormatVersion));
+                   fmt::format("format version differs: the file has {}, this program reads {}", found,
+                               kSetFormatVersion));
 }
 
 // One tensor of a known shape and type.
-absl::StatusOr<const void*> FindTensor(const Safetensors& file, const std::string& name, const std::string& dtype,
-                                       const std::vector<int64_t>& shape) {
+absl::StatusOr<const void*> FindTensor(const Safetensors& file, const std::string& name,
+                                       const std::string& dtype, const std::vector<int64_t>& shape) {
   auto it = file.tensors.find(name);
   if (it == file.tensors.end()) return Corrupt(fmt::format("tensor {} is missing", name));
   if (it->second.dtype != dtype || it->second.shape != shape) {
-    return Corrupt(fmt::format("tensor {} is {} of {} bytes, wanted {} for {} elements", name, it->second.dtype,
-                               it->second.data.size(), dtype, shape.empty() ? 0 : shape[0] * (shape.size() > 1 ? shape[1] : 1)));
+    return Corrupt(fmt::format("tensor {} is {} of {} bytes, wanted {} for {} elements", name,
+                               it->second.dtype, it->second.data.size(), dtype,
+                               shape.empty() ? 0 : shape[0] * (shape.size() > 1 ? shape[1] : 1)));
   }
   return static_cast<const void*>(it->second.data.data());
 }
@@ -87,8 +90,8 @@ absl::StatusOr<std::shared_ptr<const PredictorSet>> PredictorSet::Open(const std
   return std::shared_ptr<const PredictorSet>(std::move(set));
 }
 
-absl::StatusOr<std::shared_ptr<const PredictorSet>> PredictorSet::FromBytes(std::string bytes, const std::string& name,
-                                                                            std::string_view expected_digest) {
+absl::StatusOr<std::shared_ptr<const PredictorSet>> PredictorSet::FromBytes(
+    std::string bytes, const std::string& name, std::string_view expected_digest) {
   std::shared_ptr<PredictorSet> set(new PredictorSet);
   set->owned_ = std::move(bytes);
   set->bytes_ = set->owned_;
@@ -101,7 +104,8 @@ absl::Status PredictorSet::Load(std::string_view expected_digest) {
   digest_ = Sha256Hex(bytes_);
   absl::StatusOr<Safetensors> file = ParseSafetensors(bytes_);
   // The digest comes first: a damaged header is not believed, only quoted.
-  if (!expected_digest.empty() && expected_digest != digest_) return DigestError(expected_digest, digest_, file.status());
+  if (!expected_digest.empty() && expected_digest != digest_)
+    return DigestError(expected_digest, digest_, file.status());
   if (!file.ok()) return file.status();
   RETURN_IF_ERROR(CheckVersion(*file));
   if (expected_digest.empty()) {
@@ -109,7 +113,8 @@ absl::Status PredictorSet::Load(std::string_view expected_digest) {
     if (content.stated != content.computed) return DigestError(content.stated, content.computed);
   }
   auto description = file->metadata.find(kSetDescriptionKey);
-  if (description == file->metadata.end()) return Corrupt(fmt::format("__metadata__.{} is missing", kSetDescriptionKey));
+  if (description == file->metadata.end())
+    return Corrupt(fmt::format("__metadata__.{} is missing", kSetDescriptionKey));
   const nlohmann::json j = nlohmann::json::parse(description->second, nullptr, /*allow_exceptions=*/false);
   if (!j.is_object() || !j.contains("fingerprint") || !j.contains("weights")) {
     return Corrupt(fmt::format("__metadata__.{} is not a set description", kSetDescriptionKey));
@@ -117,7 +122,8 @@ absl::Status PredictorSet::Load(std::string_view expected_digest) {
   ASSIGN_OR_RETURN(fingerprint_, FingerprintFromJson(j["fingerprint"]));
   ASSIGN_OR_RETURN(info_, SetInfoFromJson(j, fingerprint_.layout));
   const std::string weights = j["weights"].is_string() ? j["weights"].get<std::string>() : "";
-  if (weights != "f32" && weights != "f16") return Corrupt(fmt::format("unknown weight type \"{}\"", weights));
+  if (weights != "f32" && weights != "f16")
+    return Corrupt(fmt::format("unknown weight type \"{}\"", weights));
   type_ = weights == "f16" ? kernels::WeightType::kF16 : kernels::WeightType::kF32;
   const std::string dtype = type_ == kernels::WeightType::kF16 ? "F16" : "F32";
   for (std::size_t g = 0; g < info_.groups.size(); ++g) {
@@ -146,7 +152,8 @@ const Profile& PredictorSet::BestGatedProfile() const {
     if (!p.gated) continue;
     const bool omits_more = p.omitted_layers.size() > best->omitted_layers.size();
     // Equal topologies: the tighter budget is the stronger promise.
-    const bool tighter = p.omitted_layers.size() == best->omitted_layers.size() && !p.groups.empty() && p.epsilon < best->epsilon;
+    const bool tighter = p.omitted_layers.size() == best->omitted_layers.size() && !p.groups.empty() &&
+                         p.epsilon < best->epsilon;
     if (omits_more || tighter) best = &p;
   }
   return *best;
@@ -162,7 +169,8 @@ const LayerCalibration* PredictorSet::FindLayer(int layer) const {
 }
 
 absl::Status PredictorSet::CheckModel(const Fingerprint& model) const {
-  return Annotate(CheckCompatible(fingerprint_, model), fmt::format("predictor set {} (source) and this model (destination)", path_));
+  return Annotate(CheckCompatible(fingerprint_, model),
+                  fmt::format("predictor set {} (source) and this model (destination)", path_));
 }
 
 kernels::PredictorSetView PredictorSet::View() const {

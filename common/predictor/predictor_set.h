@@ -1,4 +1,5 @@
-// A predictor set: one file with every folded predictor of a model, named by its SHA-256. Format: common/README.md.
+// A predictor set: one file with every folded predictor of a model, named by its SHA-256. Format:
+// common/README.md.
 #ifndef RISKKV_COMMON_PREDICTOR_PREDICTOR_SET_H_
 #define RISKKV_COMMON_PREDICTOR_PREDICTOR_SET_H_
 
@@ -28,7 +29,8 @@ class PredictorSet {
  public:
   inline static constexpr char kExtension[] = ".riskkv";
 
-  // Maps and verifies a file: structure, bounds of every tensor, digest. `expected_digest` may be empty; a file named
+  // Maps and verifies a file: structure, bounds of every tensor, digest. `expected_digest` may be empty; a
+  // file named
   // "<64 hex>.riskkv" must have that digest in any case. Errors name the file:
   //   NOT_FOUND          no such file (PREDICTOR_MISSING)
   //   DATA_LOSS          truncated, malformed, or "digest" with both values (DIGEST)
@@ -36,7 +38,8 @@ class PredictorSet {
   static absl::StatusOr<std::shared_ptr<const PredictorSet>> Open(const std::string& path,
                                                                   std::string_view expected_digest = "");
   // The same over bytes held in memory (fetched from a peer, tests). `name` stands in messages.
-  static absl::StatusOr<std::shared_ptr<const PredictorSet>> FromBytes(std::string bytes, const std::string& name,
+  static absl::StatusOr<std::shared_ptr<const PredictorSet>> FromBytes(std::string bytes,
+                                                                       const std::string& name,
                                                                        std::string_view expected_digest = "");
   ~PredictorSet();
   PredictorSet(const PredictorSet&) = delete;
@@ -60,8 +63,8 @@ class PredictorSet {
   // What is recorded about an omitted layer; nullptr for a layer that no group targets.
   const LayerCalibration* FindLayer(int layer) const;
 
-  // FAILED_PRECONDITION (MODEL_MISMATCH and the like) naming the file, the field and both values when the set was
-  // calibrated for another model than `model`.
+  // FAILED_PRECONDITION (MODEL_MISMATCH and the like) naming the file, the field and both values when the set
+  // was calibrated for another model than `model`.
   absl::Status CheckModel(const Fingerprint& model) const;
 
   // For Backend::Upload. Pointers into the mapping: valid while this object lives.
@@ -96,14 +99,15 @@ class PredictorSet {
   std::vector<Tensors> tensors_;
 };
 
-// The bytes of a set's file. Deterministic. INVALID_ARGUMENT for tensors that do not fit their groups, profiles that name
-// groups that are not there, and weights that are not finite (in fp16: that overflow).
+// The bytes of a set's file. Deterministic. INVALID_ARGUMENT for tensors that do not fit their groups,
+// profiles that name groups that are not there, and weights that are not finite (in fp16: that overflow).
 absl::StatusOr<std::string> SerializePredictorSet(const Fingerprint& fingerprint, const SetInfo& info,
-                                                  const std::vector<GroupTensors>& tensors, kernels::WeightType type);
+                                                  const std::vector<GroupTensors>& tensors,
+                                                  kernels::WeightType type);
 
-// Writes `bytes` whole or not at all: temporary file beside it, fsync, rename. `destination` is a folder (it ends with '/'
-// or exists as one; the file is then "<digest>.riskkv") or a file name. Returns the path. RESOURCE_EXHAUSTED names the
-// file and the bytes wanted when the disk is full; nothing is left behind.
+// Writes `bytes` whole or not at all: temporary file beside it, fsync, rename. `destination` is a folder (it
+// ends with '/' or exists as one; the file is then "<digest>.riskkv") or a file name. Returns the path.
+// RESOURCE_EXHAUSTED names the file and the bytes wanted when the disk is full; nothing is left behind.
 absl::StatusOr<std::string> WritePredictorSet(const std::string& bytes, const std::string& destination);
 
 }  // namespace riskkv

@@ -16,7 +16,8 @@ namespace riskkv {
 namespace {
 
 // The weights in their file form. INVALID_ARGUMENT for one that is not finite there.
-absl::StatusOr<std::string> Encode(const std::vector<float>& values, kernels::WeightType type, const std::string& name) {
+absl::StatusOr<std::string> Encode(const std::vector<float>& values, kernels::WeightType type,
+                                   const std::string& name) {
   std::string out;
   if (type == kernels::WeightType::kF32) {
     out.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
@@ -30,14 +31,16 @@ absl::StatusOr<std::string> Encode(const std::vector<float>& values, kernels::We
     }
   }
   for (float v : values) {
-    if (!std::isfinite(v)) return absl::InvalidArgumentError(fmt::format("tensor {}: a weight is {}", name, v));
+    if (!std::isfinite(v))
+      return absl::InvalidArgumentError(fmt::format("tensor {}: a weight is {}", name, v));
   }
   return out;
 }
 
 absl::Status CheckShape(const std::vector<float>& values, int64_t wanted, const std::string& name) {
   if (static_cast<int64_t>(values.size()) == wanted) return absl::OkStatus();
-  return absl::InvalidArgumentError(fmt::format("tensor {} has {} weights, its group needs {}", name, values.size(), wanted));
+  return absl::InvalidArgumentError(
+      fmt::format("tensor {} has {} weights, its group needs {}", name, values.size(), wanted));
 }
 
 absl::Status AsInvalidArgument(const absl::Status& status) {
@@ -63,9 +66,11 @@ struct EncodedTensors {
 }  // namespace
 
 absl::StatusOr<std::string> SerializePredictorSet(const Fingerprint& fingerprint, const SetInfo& info,
-                                                  const std::vector<GroupTensors>& tensors, kernels::WeightType type) {
+                                                  const std::vector<GroupTensors>& tensors,
+                                                  kernels::WeightType type) {
   if (tensors.size() != info.groups.size()) {
-    return absl::InvalidArgumentError(fmt::format("{} groups of tensors for {} groups", tensors.size(), info.groups.size()));
+    return absl::InvalidArgumentError(
+        fmt::format("{} groups of tensors for {} groups", tensors.size(), info.groups.size()));
   }
   RETURN_IF_ERROR(AsInvalidArgument(CheckSetInfo(info, fingerprint.layout)));
   const int kv = fingerprint.layout.kv();
@@ -89,14 +94,17 @@ absl::StatusOr<std::string> SerializePredictorSet(const Fingerprint& fingerprint
 
 absl::StatusOr<std::string> WritePredictorSet(const std::string& bytes, const std::string& destination) {
   namespace fs = std::filesystem;
-  if (destination.empty()) return absl::InvalidArgumentError("no file or folder to write the predictor set to");
+  if (destination.empty())
+    return absl::InvalidArgumentError("no file or folder to write the predictor set to");
   std::error_code error;
   const bool folder = destination.back() == '/' || fs::is_directory(destination, error);
-  const fs::path path = folder ? fs::path(destination) / (Sha256Hex(bytes) + PredictorSet::kExtension) : fs::path(destination);
+  const fs::path path =
+      folder ? fs::path(destination) / (Sha256Hex(bytes) + PredictorSet::kExtension) : fs::path(destination);
   if (path.has_parent_path()) {
     fs::create_directories(path.parent_path(), error);
     if (error) {
-      return absl::InternalError(fmt::format("cannot make the folder {}: {}", path.parent_path().string(), error.message()));
+      return absl::InternalError(
+          fmt::format("cannot make the folder {}: {}", path.parent_path().string(), error.message()));
     }
   }
   RETURN_IF_ERROR(WriteFileAtomically(path.string(), bytes));

@@ -21,17 +21,19 @@ double SquaredDistance(const uint16_t* a, const uint16_t* b, int n) {
   return sum;
 }
 
-absl::Status CheckInside(const KvBlock& block, const std::vector<int64_t>& positions, const std::vector<int>& layers) {
+absl::Status CheckInside(const KvBlock& block, const std::vector<int64_t>& positions,
+                         const std::vector<int>& layers) {
   int64_t last = -1;
   for (int64_t p : positions) {
     if (p <= last || p < block.range.begin || p >= block.range.end) {
-      return absl::InvalidArgumentError(fmt::format("probed position {} is not ascending and within [{}, {})", p,
-                                                    block.range.begin, block.range.end));
+      return absl::InvalidArgumentError(fmt::format("probed position {} is not ascending and within [{}, {})",
+                                                    p, block.range.begin, block.range.end));
     }
     last = p;
   }
   for (int l : layers) {
-    if (block.IndexOf(l) < 0) return absl::InvalidArgumentError(fmt::format("layer {} is not in the block", l));
+    if (block.IndexOf(l) < 0)
+      return absl::InvalidArgumentError(fmt::format("layer {} is not in the block", l));
   }
   return absl::OkStatus();
 }
@@ -73,7 +75,8 @@ std::vector<int64_t> ProbePositions(TokenRange range, int n, uint64_t seed) {
   const int64_t strata = std::min<int64_t>(n, size);
   for (int64_t i = 0; i < strata; ++i) {
     const int64_t from = size * i / strata, to = size * (i + 1) / strata;
-    const uint64_t draw = MixSeed(MixSeed(seed, static_cast<uint64_t>(range.begin)), static_cast<uint64_t>(i));
+    const uint64_t draw =
+        MixSeed(MixSeed(seed, static_cast<uint64_t>(range.begin)), static_cast<uint64_t>(i));
     positions.push_back(range.begin + from + static_cast<int64_t>(draw % static_cast<uint64_t>(to - from)));
   }
   return positions;
@@ -96,10 +99,12 @@ absl::StatusOr<ProbeRows> GatherRows(const KvBlock& block, const std::vector<int
   return rows;
 }
 
-absl::StatusOr<std::vector<LayerError>> ProbeError(const PredictorSet& set, const KvBlock& rebuilt, const ProbeRows& exact) {
+absl::StatusOr<std::vector<LayerError>> ProbeError(const PredictorSet& set, const KvBlock& rebuilt,
+                                                   const ProbeRows& exact) {
   if (exact.kv != rebuilt.kv || static_cast<int64_t>(exact.data.size()) != exact.elements()) {
-    return absl::InvalidArgumentError(fmt::format("probe of {} elements with rows of {}, wanted {} with rows of {}",
-                                                  exact.data.size(), exact.kv, exact.elements(), rebuilt.kv));
+    return absl::InvalidArgumentError(
+        fmt::format("probe of {} elements with rows of {}, wanted {} with rows of {}", exact.data.size(),
+                    exact.kv, exact.elements(), rebuilt.kv));
   }
   ASSIGN_OR_RETURN(const ProbeRows ours, GatherRows(rebuilt, exact.positions, exact.layers));
   const std::size_t n = exact.positions.size();
@@ -107,7 +112,8 @@ absl::StatusOr<std::vector<LayerError>> ProbeError(const PredictorSet& set, cons
   for (std::size_t i = 0; i < exact.layers.size(); ++i) {
     const LayerCalibration* c = set.FindLayer(exact.layers[i]);
     if (c == nullptr) {
-      return absl::InvalidArgumentError(fmt::format("layer {} is probed but no group targets it", exact.layers[i]));
+      return absl::InvalidArgumentError(
+          fmt::format("layer {} is probed but no group targets it", exact.layers[i]));
     }
     double parts[2] = {0, 0};
     for (std::size_t part = 0; part < 2; ++part) {
@@ -124,11 +130,16 @@ absl::StatusOr<std::vector<LayerError>> ProbeError(const PredictorSet& set, cons
   return errors;
 }
 
-double ProbeRatio(const PredictorSet& set, const std::vector<LayerError>& errors) { return FindWorst(set, errors).ratio; }
+double ProbeRatio(const PredictorSet& set, const std::vector<LayerError>& errors) {
+  return FindWorst(set, errors).ratio;
+}
 
-absl::Status CheckProbe(const PredictorSet& set, const Profile& profile, const std::vector<LayerError>& errors) {
+absl::Status CheckProbe(const PredictorSet& set, const Profile& profile,
+                        const std::vector<LayerError>& errors) {
   for (int layer : profile.omitted_layers) {
-    const bool probed = std::any_of(errors.begin(), errors.end(), [layer](const LayerError& e) { return e.layer == layer && e.tokens > 0; });
+    const bool probed = std::any_of(errors.begin(), errors.end(), [layer](const LayerError& e) {
+      return e.layer == layer && e.tokens > 0;
+    });
     if (!probed) {
       return MakeError(absl::StatusCode::kDataLoss, "VERIFY_GATE",
                        fmt::format("omitted layer {} of profile {} was not probed", layer, profile.name));
@@ -136,9 +147,11 @@ absl::Status CheckProbe(const PredictorSet& set, const Profile& profile, const s
   }
   const Worst worst = FindWorst(set, errors);
   if (worst.ratio <= 1) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kDataLoss, "VERIFY_GATE",
-                   fmt::format("probe refused: rebuilt {} of layer {} has error {:.4f} of the variance, the bound is {:.4f}",
-                               worst.part, worst.layer, worst.error, worst.bound));
+  return MakeError(
+      absl::StatusCode::kDataLoss, "VERIFY_GATE",
+      fmt::format(
+          "probe refused: rebuilt {} of layer {} has error {:.4f} of the variance, the bound is {:.4f}",
+          worst.part, worst.layer, worst.error, worst.bound));
 }
 
 }  // namespace riskkv

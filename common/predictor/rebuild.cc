@@ -43,9 +43,11 @@ kernels::RebuildJob MakeJob(kernels::SetHandle handle, int group, const GroupSpe
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<UploadedSet>> UploadedSet::Create(kernels::Backend& backend, const PredictorSet& set) {
+absl::StatusOr<std::unique_ptr<UploadedSet>> UploadedSet::Create(kernels::Backend& backend,
+                                                                 const PredictorSet& set) {
   kernels::SetHandle handle = 0;
-  if (absl::Status status = ToAbsl(backend.Upload(set.View(), &handle)); !status.ok()) return Annotate(status, set.path());
+  if (absl::Status status = ToAbsl(backend.Upload(set.View(), &handle)); !status.ok())
+    return Annotate(status, set.path());
   return std::unique_ptr<UploadedSet>(new UploadedSet(backend, handle));
 }
 
@@ -55,13 +57,15 @@ std::vector<int> ShippedLayers(const PredictorSet& set, const Profile& profile) 
   return LayersExcept(set.layout(), profile.omitted_layers);
 }
 
-absl::StatusOr<KvBlock> RebuildBlock(kernels::Backend& backend, kernels::SetHandle handle, const PredictorSet& set,
-                                     const Profile& profile, const KvBlock& shipped) {
+absl::StatusOr<KvBlock> RebuildBlock(kernels::Backend& backend, kernels::SetHandle handle,
+                                     const PredictorSet& set, const Profile& profile,
+                                     const KvBlock& shipped) {
   RETURN_IF_ERROR(CheckBlock(set.layout(), shipped));
   const std::vector<int> wanted = ShippedLayers(set, profile);
   if (shipped.layers != wanted) {
-    return absl::InvalidArgumentError(fmt::format("profile {} needs layers [{}], the block has [{}]", profile.name,
-                                                  fmt::join(wanted, ","), fmt::join(shipped.layers, ",")));
+    return absl::InvalidArgumentError(fmt::format("profile {} needs layers [{}], the block has [{}]",
+                                                  profile.name, fmt::join(wanted, ","),
+                                                  fmt::join(shipped.layers, ",")));
   }
   KvBlock all = KvBlock::Make(set.layout(), shipped.range, AllLayers(set.layout()));
   CopyShipped(shipped, all);

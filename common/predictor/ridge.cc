@@ -11,14 +11,16 @@
 // LAPACK from OpenBLAS; Debian ships no header for it without lapacke.
 extern "C" {
 void dpotrf_(const char* uplo, const int* n, double* a, const int* lda, int* info);
-void dpotrs_(const char* uplo, const int* n, const int* nrhs, const double* a, const int* lda, double* b, const int* ldb,
-             int* info);
+void dpotrs_(const char* uplo, const int* n, const int* nrhs, const double* a, const int* lda, double* b,
+             const int* ldb, int* info);
 }
 
 namespace riskkv {
 namespace {
 
-std::size_t Size(int rows, int columns) { return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns); }
+std::size_t Size(int rows, int columns) {
+  return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+}
 
 }  // namespace
 
@@ -35,7 +37,8 @@ void RidgeAccumulator::Add(const double* x, const double* y, int64_t rows) {
   if (rows <= 0) return;
   const int n = static_cast<int>(rows);
   cblas_dsyrk(CblasRowMajor, CblasUpper, CblasTrans, d_in_, n, 1.0, x, d_in_, 1.0, xx_.data(), d_in_);
-  cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, d_out_, d_in_, n, 1.0, y, d_out_, x, d_in_, 1.0, yx_.data(), d_in_);
+  cblas_dgemm(CblasRowMajor, CblasTrans, CblasNoTrans, d_out_, d_in_, n, 1.0, y, d_out_, x, d_in_, 1.0,
+              yx_.data(), d_in_);
   for (int t = 0; t < n; ++t) {
     for (int i = 0; i < d_in_; ++i) sx_[i] += x[Size(t, d_in_) + i];
     for (int j = 0; j < d_out_; ++j) {
@@ -69,8 +72,8 @@ double RidgeAccumulator::LabelVariance(int from, int to) const {
 std::vector<double> RidgeAccumulator::SquaredErrors(const RidgeSolution& s) const {
   // |y - xA - b|^2 summed = syy - 2 a.(Y'X) - 2 b sy + a' XX a + 2 b a.sx + n b^2, for each column a of A.
   std::vector<double> xxa(Size(d_in_, d_out_));
-  cblas_dsymm(CblasRowMajor, CblasLeft, CblasUpper, d_in_, d_out_, 1.0, xx_.data(), d_in_, s.a.data(), d_out_, 0.0,
-              xxa.data(), d_out_);
+  cblas_dsymm(CblasRowMajor, CblasLeft, CblasUpper, d_in_, d_out_, 1.0, xx_.data(), d_in_, s.a.data(), d_out_,
+              0.0, xxa.data(), d_out_);
   std::vector<double> errors(syy_);
   for (int i = 0; i < d_in_; ++i) {
     const double* a = s.a.data() + Size(i, d_out_);
@@ -125,7 +128,9 @@ absl::StatusOr<RidgeSolution> RidgeSolver::Solve(double lambda) const {
   // The row-major upper triangle is LAPACK's lower one.
   int info = 0;
   dpotrf_("L", &d_in_, factor.data(), &d_in_, &info);
-  if (info != 0) return absl::InternalError(fmt::format("ridge: not positive definite at lambda {} (row {})", lambda, info));
+  if (info != 0)
+    return absl::InternalError(
+        fmt::format("ridge: not positive definite at lambda {} (row {})", lambda, info));
   dpotrs_("L", &d_in_, &d_out_, factor.data(), &d_in_, at.data(), &d_in_, &info);
   if (info != 0) return absl::InternalError(fmt::format("ridge: dpotrs failed with {}", info));
   RidgeSolution s{d_in_, d_out_, std::vector<double>(Size(d_in_, d_out_)), mean_y_};
@@ -160,7 +165,8 @@ absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeAccumulator& fit, const Rid
       choice.lambda = lambda;
     }
   }
-  if (choice.curve.empty() || choice.lambda <= 0) return absl::InternalError("ridge: no lambda of the grid can be solved");
+  if (choice.curve.empty() || choice.lambda <= 0)
+    return absl::InternalError("ridge: no lambda of the grid can be solved");
   return choice;
 }
 

@@ -1,4 +1,5 @@
-// Streaming ridge regression with an intercept that is not penalised (design.md 2, "Ridge"), in double precision.
+// Streaming ridge regression with an intercept that is not penalised (design.md 2, "Ridge"), in double
+// precision.
 //   min over A, b of  (1/n) sum |y - A'x - b|^2 + lambda * s * |A|^2,   s = trace(C) / d_in,
 // where C is the covariance of the features: lambda is relative to the mean variance of a feature.
 #ifndef RISKKV_COMMON_PREDICTOR_RIDGE_H_
@@ -19,8 +20,8 @@ struct RidgeSolution {
   std::vector<double> b;
 };
 
-// Sums over rows: memory is d_in^2 + d_in*d_out doubles, whatever the number of rows. Not thread-safe; BLAS runs on the
-// calling thread (PinBlas), so sums do not depend on the number of threads.
+// Sums over rows: memory is d_in^2 + d_in*d_out doubles, whatever the number of rows. Not thread-safe; BLAS
+// runs on the calling thread (PinBlas), so sums do not depend on the number of threads.
 class RidgeAccumulator {
  public:
   RidgeAccumulator(int d_in, int d_out);
@@ -37,8 +38,8 @@ class RidgeAccumulator {
   // Total over columns [from, to) of the variance of y.
   double LabelVariance(int from, int to) const;
 
-  // Sum over these rows of |y_j - (x A + b)_j|^2 for each column j, from the sums alone: the held-out error of a solution
-  // fitted elsewhere, without its rows.
+  // Sum over these rows of |y_j - (x A + b)_j|^2 for each column j, from the sums alone: the held-out error
+  // of a solution fitted elsewhere, without its rows.
   std::vector<double> SquaredErrors(const RidgeSolution& solution) const;
 
  private:
@@ -55,8 +56,8 @@ class RidgeSolver {
  public:
   // INVALID_ARGUMENT without rows or when no feature varies.
   static absl::StatusOr<RidgeSolver> Create(const RidgeAccumulator& sums);
-  // INVALID_ARGUMENT for a lambda that is not positive and finite; INTERNAL when the matrix is not positive definite
-  // (too small a lambda for the rows there are).
+  // INVALID_ARGUMENT for a lambda that is not positive and finite; INTERNAL when the matrix is not positive
+  // definite (too small a lambda for the rows there are).
   absl::StatusOr<RidgeSolution> Solve(double lambda) const;
   double mean_feature_variance() const { return scale_; }
 
@@ -65,7 +66,7 @@ class RidgeSolver {
   int d_in_ = 0, d_out_ = 0;
   double scale_ = 0;
   std::vector<double> mean_x_, mean_y_;
-  std::vector<double> cov_;  // [d_in, d_in], upper
+  std::vector<double> cov_;    // [d_in, d_in], upper
   std::vector<double> cross_;  // [d_out, d_in]
 };
 
@@ -81,8 +82,8 @@ struct LambdaChoice {
 };
 // The default grid: decades and half decades where the minimum has been seen to lie.
 std::vector<double> DefaultLambdaGrid();
-// Fits on `fit` for each lambda of the grid, scores on `held_out`; smallest error wins. Lambdas that cannot be solved are
-// left out; INTERNAL when none can.
+// Fits on `fit` for each lambda of the grid, scores on `held_out`; smallest error wins. Lambdas that cannot
+// be solved are left out; INTERNAL when none can.
 absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeAccumulator& fit, const RidgeAccumulator& held_out,
                                           const std::vector<double>& grid);
 

@@ -30,21 +30,25 @@ int64_t ElementCount(const std::vector<int64_t>& shape) {
   return n;
 }
 
-absl::StatusOr<TensorView> ReadTensor(const std::string& name, const nlohmann::json& j, std::string_view data) {
+absl::StatusOr<TensorView> ReadTensor(const std::string& name, const nlohmann::json& j,
+                                      std::string_view data) {
   TensorView tensor;
   tensor.dtype = j.at("dtype").get<std::string>();
   tensor.shape = j.at("shape").get<std::vector<int64_t>>();
   const auto offsets = j.at("data_offsets").get<std::vector<uint64_t>>();
-  if (offsets.size() != 2) return Corrupt(fmt::format("tensor {}: data_offsets has {} numbers", name, offsets.size()));
+  if (offsets.size() != 2)
+    return Corrupt(fmt::format("tensor {}: data_offsets has {} numbers", name, offsets.size()));
   const uint64_t begin = offsets[0], end = offsets[1];
   if (begin > end || end > data.size()) {
-    return Corrupt(fmt::format("truncated: tensor {} ends at byte {} of the data, the file has {}", name, end, data.size()));
+    return Corrupt(fmt::format("truncated: tensor {} ends at byte {} of the data, the file has {}", name, end,
+                               data.size()));
   }
   const int64_t element = ElementBytes(tensor.dtype);
   if (element == 0) return Corrupt(fmt::format("tensor {}: unknown type {}", name, tensor.dtype));
   const int64_t count = ElementCount(tensor.shape);
   if (count < 0 || static_cast<uint64_t>(count) * static_cast<uint64_t>(element) != end - begin) {
-    return Corrupt(fmt::format("tensor {}: {} bytes do not fit its shape of {} elements", name, end - begin, count));
+    return Corrupt(
+        fmt::format("tensor {}: {} bytes do not fit its shape of {} elements", name, end - begin, count));
   }
   tensor.data = data.substr(begin, end - begin);
   return tensor;
@@ -59,7 +63,8 @@ absl::Status CheckCover(const Safetensors& file) {
   std::sort(spans.begin(), spans.end());
   std::size_t at = 0;
   for (const auto& [begin, size] : spans) {
-    if (begin != at) return Corrupt(fmt::format("tensor data has a hole or an overlap at byte {}", std::min(at, begin)));
+    if (begin != at)
+      return Corrupt(fmt::format("tensor data has a hole or an overlap at byte {}", std::min(at, begin)));
     at = begin + size;
   }
   if (at != file.data.size()) {
@@ -96,13 +101,16 @@ absl::StatusOr<Safetensors> ParseSafetensors(std::string_view bytes) {
     return Corrupt(fmt::format("truncated: {} bytes, a header length needs {}", bytes.size(), kLengthBytes));
   }
   uint64_t length = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) length |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (8 * i);
-  if (length > kMaxHeader) return Corrupt(fmt::format("a header of {} bytes (at most {})", length, kMaxHeader));
+  for (std::size_t i = 0; i < kLengthBytes; ++i)
+    length |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (8 * i);
+  if (length > kMaxHeader)
+    return Corrupt(fmt::format("a header of {} bytes (at most {})", length, kMaxHeader));
   if (length > bytes.size() - kLengthBytes) {
     return Corrupt(fmt::format("truncated: the header has {} bytes, the file {} after its length", length,
                                bytes.size() - kLengthBytes));
   }
-  ASSIGN_OR_RETURN(Safetensors file, ReadHeader(bytes.substr(kLengthBytes, length), bytes.substr(kLengthBytes + length)));
+  ASSIGN_OR_RETURN(Safetensors file,
+                   ReadHeader(bytes.substr(kLengthBytes, length), bytes.substr(kLengthBytes + length)));
   RETURN_IF_ERROR(CheckCover(file));
   return file;
 }

@@ -1,4 +1,5 @@
-// The safetensors container: u64 little-endian header length, JSON header, tensor data. Readable by Python's safetensors.
+// The safetensors container: u64 little-endian header length, JSON header, tensor data. Readable by Python's
+// safetensors.
 #ifndef RISKKV_COMMON_PREDICTOR_SAFETENSORS_H_
 #define RISKKV_COMMON_PREDICTOR_SAFETENSORS_H_
 
@@ -25,8 +26,9 @@ struct Safetensors {
   std::string_view data;    // everything after it
 };
 
-// Views into `bytes`. DATA_LOSS (CORRUPT_FILE) says what is wrong: truncated (with both sizes), no JSON, a tensor out of bounds, of
-// another size than its shape says, overlapping or with holes between. Only F32 and F16 are known.
+// Views into `bytes`. DATA_LOSS (CORRUPT_FILE) says what is wrong: truncated (with both sizes), no JSON, a
+// tensor out of bounds, of another size than its shape says, overlapping or with holes between. Only F32 and
+// F16 are known.
 absl::StatusOr<Safetensors> ParseSafetensors(std::string_view bytes);
 
 // Tensors are laid out in the order of the map; their data begins at a multiple of 64 bytes in the file.

@@ -24,8 +24,8 @@ GroupInfo SelectionGroup(const FakeGroupWeights& w, int kv) {
   return group;
 }
 
-Profile SelectionProfile(const std::string& name, double epsilon, bool gated, std::vector<int> groups, const SetInfo& info,
-                         const EndsPolicy& ends) {
+Profile SelectionProfile(const std::string& name, double epsilon, bool gated, std::vector<int> groups,
+                         const SetInfo& info, const EndsPolicy& ends) {
   Profile p;
   p.name = name;
   p.mode = TransferMode::kRisk;
@@ -57,7 +57,8 @@ SetInfo SelectionInfo(const std::vector<FakeGroupWeights>& weights, int kv, cons
 
 }  // namespace
 
-absl::StatusOr<std::string> SelectionSetBytes(const ModelFacts& fake, EndsPolicy ends, kernels::WeightType type, float scale) {
+absl::StatusOr<std::string> SelectionSetBytes(const ModelFacts& fake, EndsPolicy ends,
+                                              kernels::WeightType type, float scale) {
   const KvLayout& layout = fake.fingerprint.layout;
   const std::vector<FakeGroupWeights> weights = FakePredictor(layout, scale);
   std::vector<GroupTensors> tensors;

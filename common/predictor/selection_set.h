@@ -1,5 +1,5 @@
-// A predictor set for tests and for `--engine fake`: every target is a selection of its anchors' features, which the
-// fake engine's cache obeys exactly. Same file format as a calibrated set.
+// A predictor set for tests and for `--engine fake`: every target is a selection of its anchors' features,
+// which the fake engine's cache obeys exactly. Same file format as a calibrated set.
 #ifndef RISKKV_COMMON_PREDICTOR_SELECTION_SET_H_
 #define RISKKV_COMMON_PREDICTOR_SELECTION_SET_H_
 
@@ -12,15 +12,16 @@
 
 namespace riskkv {
 
-// The selection set of a fake engine's model (engine/fake/fake_model.h, FakePredictor): rebuilds its omitted layers bit
-// for bit when the fingerprint says no RoPE. Profiles: "exact", "risk-0.002" (group 0), "risk-0.005" (all groups; both
-// marked gated) and "ungated-safest" (group 0). Probe bounds are 0.02 of the variance. `scale` other than 1 is a wrong
-// predictor, for tests of the probe.
+// The selection set of a fake engine's model (engine/fake/fake_model.h, FakePredictor): rebuilds its omitted
+// layers bit for bit when the fingerprint says no RoPE. Profiles: "exact", "risk-0.002" (group 0),
+// "risk-0.005" (all groups; both marked gated) and "ungated-safest" (group 0). Probe bounds are 0.02 of the
+// variance. `scale` other than 1 is a wrong predictor, for tests of the probe.
 absl::StatusOr<std::string> SelectionSetBytes(const ModelFacts& fake, EndsPolicy ends = {},
-                                              kernels::WeightType type = kernels::WeightType::kF32, float scale = 1.0f);
-absl::StatusOr<std::shared_ptr<const PredictorSet>> MakeSelectionSet(const ModelFacts& fake, EndsPolicy ends = {},
-                                                                     kernels::WeightType type = kernels::WeightType::kF32,
-                                                                     float scale = 1.0f);
+                                              kernels::WeightType type = kernels::WeightType::kF32,
+                                              float scale = 1.0f);
+absl::StatusOr<std::shared_ptr<const PredictorSet>> MakeSelectionSet(
+    const ModelFacts& fake, EndsPolicy ends = {}, kernels::WeightType type = kernels::WeightType::kF32,
+    float scale = 1.0f);
 
 }  // namespace riskkv
 

@@ -27,7 +27,8 @@ std::string BiasTensorName(int group) { return fmt::format("group.{}.bias", grou
 absl::StatusOr<ContentDigest> ReadContentDigest(const Safetensors& file) {
   const std::size_t at = FindDigest(file.header);
   if (at == std::string_view::npos) {
-    return MakeError(absl::StatusCode::kDataLoss, "CORRUPT_FILE", fmt::format("__metadata__.{} is missing", kContentDigestKey));
+    return MakeError(absl::StatusCode::kDataLoss, "CORRUPT_FILE",
+                     fmt::format("__metadata__.{} is missing", kContentDigestKey));
   }
   Sha256 sha;
   sha.Update(file.header.substr(0, at));

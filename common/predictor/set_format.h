@@ -1,4 +1,5 @@
-// Names and the inner digest of the predictor-set file (common/README.md), shared by its reader and its writer.
+// Names and the inner digest of the predictor-set file (common/README.md), shared by its reader and its
+// writer.
 #ifndef RISKKV_COMMON_PREDICTOR_SET_FORMAT_H_
 #define RISKKV_COMMON_PREDICTOR_SET_FORMAT_H_
 
@@ -17,8 +18,8 @@ inline constexpr char kContentDigestKey[] = "content_sha256";
 std::string WeightTensorName(int group);  // "group.<g>.weight"
 std::string BiasTensorName(int group);    // "group.<g>.bias"
 
-// SHA-256 over header and data with the 64 digits of the digest itself taken as zeros: a file under any name proves
-// itself whole.
+// SHA-256 over header and data with the 64 digits of the digest itself taken as zeros: a file under any name
+// proves itself whole.
 struct ContentDigest {
   std::string stated;
   std::string computed;

@@ -27,15 +27,19 @@ absl::Status Corrupt(std::string_view message) {
   return MakeError(absl::StatusCode::kDataLoss, "CORRUPT_FILE", message);
 }
 
-Json ToJson(const ErrorStats& e) { return {{"mean", e.mean}, {"p50", e.p50}, {"p90", e.p90}, {"p99", e.p99}}; }
+Json ToJson(const ErrorStats& e) {
+  return {{"mean", e.mean}, {"p50", e.p50}, {"p90", e.p90}, {"p99", e.p99}};
+}
 
 Json ToJson(const LayerCalibration& l) {
-  return {{"layer", l.layer},     {"k_variance", l.k_variance}, {"v_variance", l.v_variance}, {"k_error", ToJson(l.k)},
-          {"v_error", ToJson(l.v)}, {"k_bound", l.k_bound},       {"v_bound", l.v_bound}};
+  return {{"layer", l.layer},       {"k_variance", l.k_variance}, {"v_variance", l.v_variance},
+          {"k_error", ToJson(l.k)}, {"v_error", ToJson(l.v)},     {"k_bound", l.k_bound},
+          {"v_bound", l.v_bound}};
 }
 
 ErrorStats ErrorsFromJson(const Json& j) {
-  return {j.at("mean").get<double>(), j.at("p50").get<double>(), j.at("p90").get<double>(), j.at("p99").get<double>()};
+  return {j.at("mean").get<double>(), j.at("p50").get<double>(), j.at("p90").get<double>(),
+          j.at("p99").get<double>()};
 }
 
 RiskStats RiskFromJson(const Json& j) {
@@ -99,11 +103,12 @@ absl::Status CheckProfile(const Profile& p, const SetInfo& info) {
   }
   const std::vector<int> targets = TargetsOf(info.groups, p.groups);
   if (targets != p.omitted_layers) {
-    return Corrupt(fmt::format("profile {}: omits [{}], its groups target [{}]", p.name, fmt::join(p.omitted_layers, ","),
-                               fmt::join(targets, ",")));
+    return Corrupt(fmt::format("profile {}: omits [{}], its groups target [{}]", p.name,
+                               fmt::join(p.omitted_layers, ","), fmt::join(targets, ",")));
   }
   if ((p.mode == TransferMode::kRisk) != !p.groups.empty()) {
-    return Corrupt(fmt::format("profile {}: mode {} with {} groups", p.name, TransferModeName(p.mode), p.groups.size()));
+    return Corrupt(
+        fmt::format("profile {}: mode {} with {} groups", p.name, TransferModeName(p.mode), p.groups.size()));
   }
   if (p.ends.first < 0 || p.ends.last < 0) {
     return Corrupt(fmt::format("profile {}: ends {} and {}", p.name, p.ends.first, p.ends.last));
@@ -112,12 +117,15 @@ absl::Status CheckProfile(const Profile& p, const SetInfo& info) {
 }
 
 absl::Status CheckLayerNumbers(const LayerCalibration& l, int target) {
-  if (l.layer != target) return Corrupt(fmt::format("calibration of layer {} where layer {} belongs", l.layer, target));
-  const bool positive = std::isfinite(l.k_variance) && std::isfinite(l.v_variance) && l.k_variance > 0 && l.v_variance > 0;
-  const bool bounded = std::isfinite(l.k_bound) && std::isfinite(l.v_bound) && l.k_bound >= 0 && l.v_bound >= 0;
+  if (l.layer != target)
+    return Corrupt(fmt::format("calibration of layer {} where layer {} belongs", l.layer, target));
+  const bool positive =
+      std::isfinite(l.k_variance) && std::isfinite(l.v_variance) && l.k_variance > 0 && l.v_variance > 0;
+  const bool bounded =
+      std::isfinite(l.k_bound) && std::isfinite(l.v_bound) && l.k_bound >= 0 && l.v_bound >= 0;
   if (positive && bounded) return absl::OkStatus();
-  return Corrupt(fmt::format("layer {}: variances {} and {}, bounds {} and {}", l.layer, l.k_variance, l.v_variance,
-                             l.k_bound, l.v_bound));
+  return Corrupt(fmt::format("layer {}: variances {} and {}, bounds {} and {}", l.layer, l.k_variance,
+                             l.v_variance, l.k_bound, l.v_bound));
 }
 
 }  // namespace
@@ -162,8 +170,8 @@ nlohmann::json ToJson(const Profile& p) {
 nlohmann::json ToJson(const GroupInfo& g) {
   Json layers = Json::array();
   for (const LayerCalibration& l : g.layers) layers.push_back(ToJson(l));
-  return {{"anchors", g.spec.anchors}, {"targets", g.spec.targets}, {"lambda", g.lambda},
-          {"held_out_error", g.held_out_error}, {"risk", ToJson(g.risk)}, {"layers", std::move(layers)}};
+  return {{"anchors", g.spec.anchors},          {"targets", g.spec.targets}, {"lambda", g.lambda},
+          {"held_out_error", g.held_out_error}, {"risk", ToJson(g.risk)},    {"layers", std::move(layers)}};
 }
 
 nlohmann::json ToJson(const SetInfo& info) {
@@ -216,8 +224,9 @@ absl::StatusOr<Fingerprint> FingerprintFromJson(const nlohmann::json& j) {
   }
   const KvLayout& l = f.layout;
   constexpr int kMaxDimension = 1 << 20;
-  if (l.n_layer <= 0 || l.n_head_kv <= 0 || l.head_dim <= 0 || l.n_layer > kMaxDimension || l.n_head_kv > kMaxDimension ||
-      l.head_dim > kMaxDimension || static_cast<int64_t>(l.n_head_kv) * l.head_dim > kMaxDimension) {
+  if (l.n_layer <= 0 || l.n_head_kv <= 0 || l.head_dim <= 0 || l.n_layer > kMaxDimension ||
+      l.n_head_kv > kMaxDimension || l.head_dim > kMaxDimension ||
+      static_cast<int64_t>(l.n_head_kv) * l.head_dim > kMaxDimension) {
     return Corrupt(fmt::format("bad shape: {} layers, {} heads of {}", l.n_layer, l.n_head_kv, l.head_dim));
   }
   return f;
@@ -230,7 +239,8 @@ absl::StatusOr<SetInfo> SetInfoFromJson(const nlohmann::json& j, const KvLayout&
     for (const Json& g : j.at("groups")) info.groups.push_back(GroupFromJson(g));
     for (const auto& [name, p] : j.at("profiles").items()) info.profiles[name] = ProfileFromJson(name, p);
     for (const Json& p : j.at("path")) {
-      info.path.push_back({p.at("groups").get<std::vector<int>>(), RiskFromJson(p.at("select")), RiskFromJson(p.at("confirm"))});
+      info.path.push_back({p.at("groups").get<std::vector<int>>(), RiskFromJson(p.at("select")),
+                           RiskFromJson(p.at("confirm"))});
     }
     const Json& probe = j.at("probe");
     info.probe = {probe.at("tokens_per_block").get<int>(), probe.at("block_tokens").get<int>(),
@@ -251,9 +261,11 @@ absl::Status CheckSetInfo(const SetInfo& info, const KvLayout& layout) {
   }
   for (const GroupInfo& g : info.groups) {
     if (g.layers.size() != g.spec.targets.size()) {
-      return Corrupt(fmt::format("{} calibrated layers for {} targets", g.layers.size(), g.spec.targets.size()));
+      return Corrupt(
+          fmt::format("{} calibrated layers for {} targets", g.layers.size(), g.spec.targets.size()));
     }
-    for (std::size_t i = 0; i < g.layers.size(); ++i) RETURN_IF_ERROR(CheckLayerNumbers(g.layers[i], g.spec.targets[i]));
+    for (std::size_t i = 0; i < g.layers.size(); ++i)
+      RETURN_IF_ERROR(CheckLayerNumbers(g.layers[i], g.spec.targets[i]));
   }
   if (info.profiles.count("exact") == 0) return Corrupt("there is no profile \"exact\"");
   for (const auto& [name, p] : info.profiles) RETURN_IF_ERROR(CheckProfile(p, info));

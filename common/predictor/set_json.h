@@ -18,10 +18,11 @@ nlohmann::json ToJson(const Profile& profile);
 nlohmann::json ToJson(const GroupInfo& group);
 nlohmann::json ToJson(const SetInfo& info);
 
-// DATA_LOSS (CORRUPT_FILE) naming the missing or mistyped field. Unknown fields are ignored: a later minor version may add some.
+// DATA_LOSS (CORRUPT_FILE) naming the missing or mistyped field. Unknown fields are ignored: a later minor
+// version may add some.
 absl::StatusOr<Fingerprint> FingerprintFromJson(const nlohmann::json& j);
-// Also checks what the rest relies on: groups fit `layout`, profiles name groups that are there and omit their targets,
-// every number is finite, "exact" is there.
+// Also checks what the rest relies on: groups fit `layout`, profiles name groups that are there and omit
+// their targets, every number is finite, "exact" is there.
 absl::StatusOr<SetInfo> SetInfoFromJson(const nlohmann::json& j, const KvLayout& layout);
 absl::Status CheckSetInfo(const SetInfo& info, const KvLayout& layout);
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -32,7 +33,8 @@ std::string_view HeadingTitle(std::string_view line) {
   return title.empty() || title.front() == '=' ? "" : title;
 }
 
-// Length of the UTF-8 sequence at the front of s, 0 when malformed (overlong forms, surrogates, beyond U+10FFFF).
+// Length of the UTF-8 sequence at the front of s, 0 when malformed (overlong forms, surrogates, beyond
+// U+10FFFF).
 std::size_t Utf8Length(std::string_view s) {
   auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<uint8_t>(s[i]) : uint8_t{0}; };
   auto tail = [&](std::size_t i) { return (byte(i) & 0xc0) == 0x80; };
@@ -99,23 +101,29 @@ absl::StatusOr<TextFile> ParseArticles(std::string_view text, const std::string&
   if (Trim(text).empty()) return absl::InvalidArgumentError(fmt::format("{} is empty", name));
   if (const std::size_t bad = FindInvalidUtf8(text); bad != std::string_view::npos) {
     return absl::InvalidArgumentError(fmt::format("{} is not UTF-8: byte {} at offset {}", name,
-                                                  static_cast<unsigned>(static_cast<uint8_t>(text[bad])), bad));
+                                                  static_cast<unsigned>(static_cast<uint8_t>(text[bad])),
+                                                  bad));
   }
   TextFile file{name, Sha256Hex(text), {}, 0};
   std::set<std::string> seen;
   for (Article& a : SplitArticles(text)) {
     a.digest = Sha256Hex(NormaliseText(a.text));
-    if (seen.insert(a.digest).second) file.articles.push_back(std::move(a));
-    else ++file.repeated;
+    if (seen.insert(a.digest).second)
+      file.articles.push_back(std::move(a));
+    else
+      ++file.repeated;
   }
   return file;
 }
 
 absl::StatusOr<TextFile> ReadArticles(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error))
+    return absl::InvalidArgumentError(fmt::format("{} is a folder, not a text", path));
   std::ifstream in(path, std::ios::binary);
   if (!in) return absl::NotFoundError(fmt::format("cannot read {}: {}", path, std::strerror(errno)));
   const std::string text(std::istreambuf_iterator<char>(in), {});
-  if (in.bad()) return absl::InternalError(fmt::format("cannot read {} (is it a folder?)", path));
+  if (in.bad()) return absl::InternalError(fmt::format("cannot read {}", path));
   return ParseArticles(text, path);
 }
 
@@ -125,8 +133,9 @@ absl::Status CheckDisjoint(const std::vector<std::pair<std::string, const TextFi
     for (const Article& a : file->articles) {
       const auto [it, is_new] = owner.emplace(a.digest, split);
       if (is_new || it->second == split) continue;
-      return absl::InvalidArgumentError(fmt::format("article \"{}\" is in two splits, {} and {} ({}): no split may share an article",
-                                                    a.title.empty() ? "(no title)" : a.title, it->second, split, file->path));
+      return absl::InvalidArgumentError(
+          fmt::format("article \"{}\" is in two splits, {} and {} ({}): no split may share an article",
+                      a.title.empty() ? "(no title)" : a.title, it->second, split, file->path));
     }
   }
   return absl::OkStatus();

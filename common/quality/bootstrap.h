@@ -1,5 +1,5 @@
-// How sure a mean over windows is: paired hierarchical bootstrap, articles first, then the windows of each, since windows
-// of one article are not independent.
+// How sure a mean over windows is: paired hierarchical bootstrap, articles first, then the windows of each,
+// since windows of one article are not independent.
 #ifndef RISKKV_COMMON_QUALITY_BOOTSTRAP_H_
 #define RISKKV_COMMON_QUALITY_BOOTSTRAP_H_
 
@@ -22,9 +22,10 @@ struct BootstrapOptions {
   uint64_t seed = 1;
 };
 
-// Means of `resamples` resamples, ascending. Each draws as many articles as there are, with replacement, from each drawn
-// article as many of its windows as it has, with replacement, and takes the mean over all windows drawn. The draws depend
-// on the seed and on the windows' articles alone: candidates scored on the same windows are resampled alike.
+// Means of `resamples` resamples, ascending. Each draws as many articles as there are, with replacement, from
+// each drawn article as many of its windows as it has, with replacement, and takes the mean over all windows
+// drawn. The draws depend on the seed and on the windows' articles alone: candidates scored on the same
+// windows are resampled alike.
 std::vector<double> BootstrapMeans(std::span<const PairedDelta> deltas, const BootstrapOptions& options);
 
 // q-quantile of ascending values, linear between neighbours; 0 for none.

@@ -12,12 +12,14 @@
 namespace riskkv {
 namespace fs = std::filesystem;
 
-absl::StatusOr<std::unique_ptr<CellStore>> CellStore::Create(const std::string& parent, const KvLayout& layout) {
+absl::StatusOr<std::unique_ptr<CellStore>> CellStore::Create(const std::string& parent,
+                                                             const KvLayout& layout) {
   std::error_code error;
   const fs::path base = parent.empty() ? fs::temp_directory_path(error) : fs::path(parent);
   const fs::path folder = base / ("riskkv-cells-" + RandomHex(8));
   if (error || !fs::create_directory(folder, error)) {
-    return absl::InternalError(fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+    return absl::InternalError(
+        fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
   }
   return std::unique_ptr<CellStore>(new CellStore(folder.string(), layout));
 }
@@ -34,8 +36,9 @@ absl::Status CellStore::Put(const std::string& name, const KvBlock& block) {
   out.write(reinterpret_cast<const char*>(block.data.data()), block.bytes());
   out.close();
   if (out) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kResourceExhausted, "DISK_FULL",
-                   fmt::format("cannot write {} bytes to {}: {}", block.bytes(), Path(name), std::strerror(errno)));
+  return MakeError(
+      absl::StatusCode::kResourceExhausted, "DISK_FULL",
+      fmt::format("cannot write {} bytes to {}: {}", block.bytes(), Path(name), std::strerror(errno)));
 }
 
 absl::StatusOr<KvBlock> CellStore::Get(const std::string& name) const {

@@ -1,4 +1,5 @@
-// Exact caches of windows on disk, so that memory does not grow with their number: 12 MB for 512 tokens of SmolLM2.
+// Exact caches of windows on disk, so that memory does not grow with their number: 12 MB for 512 tokens of
+// SmolLM2.
 #ifndef RISKKV_COMMON_QUALITY_CELL_STORE_H_
 #define RISKKV_COMMON_QUALITY_CELL_STORE_H_
 

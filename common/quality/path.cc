@@ -11,7 +11,9 @@ namespace riskkv {
 std::vector<int> OrderByRisk(const std::vector<double>& risk, const std::vector<int64_t>& bytes_saved) {
   std::vector<int> order(risk.size());
   std::iota(order.begin(), order.end(), 0);
-  auto rate = [&](int g) { return risk[static_cast<std::size_t>(g)] / static_cast<double>(bytes_saved[static_cast<std::size_t>(g)]); };
+  auto rate = [&](int g) {
+    return risk[static_cast<std::size_t>(g)] / static_cast<double>(bytes_saved[static_cast<std::size_t>(g)]);
+  };
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return rate(a) < rate(b); });
   return order;
 }
@@ -43,9 +45,12 @@ absl::StatusOr<RiskPath> FollowPath(const std::vector<int64_t>& bytes_saved, con
 
 const char* GateName(Gate gate) {
   switch (gate) {
-    case Gate::kMean: return "mean";
-    case Gate::kUpper90: return "upper90";
-    case Gate::kStableSplit: return "stable-split";
+    case Gate::kMean:
+      return "mean";
+    case Gate::kUpper90:
+      return "upper90";
+    case Gate::kStableSplit:
+      return "stable-split";
   }
   return "unknown";
 }

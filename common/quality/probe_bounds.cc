@@ -13,14 +13,16 @@ namespace {
 constexpr int kTrialsPerWindow = 100;
 
 // Mean errors of the probes of one simulated move: one vector a block, in the order of TokenErrors' columns.
-std::vector<std::vector<double>> SimulateMove(const TokenErrors& window, const ProbePolicy& policy, uint64_t seed) {
+std::vector<std::vector<double>> SimulateMove(const TokenErrors& window, const ProbePolicy& policy,
+                                              uint64_t seed) {
   std::vector<std::vector<double>> blocks;
   for (int64_t at = window.range.begin; at < window.range.end; at += policy.block_tokens) {
     const TokenRange block{at, std::min<int64_t>(at + policy.block_tokens, window.range.end)};
     const std::vector<int64_t> positions = ProbePositions(block, policy.tokens_per_block, seed);
     std::vector<double> mean(window.stride(), 0.0);
     for (int64_t p : positions) {
-      const float* row = window.values.data() + static_cast<std::size_t>(p - window.range.begin) * window.stride();
+      const float* row =
+          window.values.data() + static_cast<std::size_t>(p - window.range.begin) * window.stride();
       for (std::size_t c = 0; c < mean.size(); ++c) mean[c] += row[c] / static_cast<double>(positions.size());
     }
     blocks.push_back(std::move(mean));
@@ -54,7 +56,8 @@ std::vector<double> Column(const std::vector<TokenErrors>& windows, std::size_t 
 }
 
 // Bounds by column, see the header.
-std::vector<double> Bounds(const std::vector<TokenErrors>& windows, const ProbePolicy& policy, uint64_t seed) {
+std::vector<double> Bounds(const std::vector<TokenErrors>& windows, const ProbePolicy& policy,
+                           uint64_t seed) {
   std::vector<std::vector<double>> probes;
   std::vector<std::size_t> move_of;
   std::size_t moves = 0;
@@ -72,7 +75,8 @@ std::vector<double> Bounds(const std::vector<TokenErrors>& windows, const ProbeP
   for (double& b : bounds) b = std::max(b, 1e-6);
   std::vector<double> worst(moves, 0.0);
   for (std::size_t i = 0; i < probes.size(); ++i) {
-    for (std::size_t c = 0; c < bounds.size(); ++c) worst[move_of[i]] = std::max(worst[move_of[i]], probes[i][c] / bounds[c]);
+    for (std::size_t c = 0; c < bounds.size(); ++c)
+      worst[move_of[i]] = std::max(worst[move_of[i]], probes[i][c] / bounds[c]);
   }
   std::sort(worst.begin(), worst.end());
   const double factor = std::max(1.0, Quantile(worst, 1.0 - policy.false_alarm)) * policy.margin;
@@ -82,8 +86,9 @@ std::vector<double> Bounds(const std::vector<TokenErrors>& windows, const ProbeP
 
 }  // namespace
 
-absl::StatusOr<TokenErrors> MeasureTokenErrors(kernels::Backend& backend, kernels::SetHandle handle, const PredictorSet& set,
-                                               const EndsPolicy& ends, const KvBlock& exact) {
+absl::StatusOr<TokenErrors> MeasureTokenErrors(kernels::Backend& backend, kernels::SetHandle handle,
+                                               const PredictorSet& set, const EndsPolicy& ends,
+                                               const KvBlock& exact) {
   std::vector<int> all(set.groups().size());
   std::iota(all.begin(), all.end(), 0);
   const Profile profile = CandidateProfile(set, all, ends);
@@ -106,12 +111,14 @@ absl::Status SetProbeBounds(const std::vector<TokenErrors>& windows, const Probe
   for (const TokenErrors& w : windows) {
     if (!w.values.empty()) filled.push_back(w);
   }
-  if (filled.empty()) return absl::InvalidArgumentError("probe bounds: no rebuilt token in any window (ends too long?)");
+  if (filled.empty())
+    return absl::InvalidArgumentError("probe bounds: no rebuilt token in any window (ends too long?)");
   const std::vector<double> bounds = Bounds(filled, policy, seed);
   const std::vector<int>& layers = filled.front().layers;
   for (GroupInfo& group : groups) {
     for (LayerCalibration& layer : group.layers) {
-      const std::size_t i = static_cast<std::size_t>(std::lower_bound(layers.begin(), layers.end(), layer.layer) - layers.begin());
+      const std::size_t i = static_cast<std::size_t>(
+          std::lower_bound(layers.begin(), layers.end(), layer.layer) - layers.begin());
       layer.k = Stats(Column(filled, 2 * i));
       layer.v = Stats(Column(filled, 2 * i + 1));
       layer.k_bound = bounds[2 * i];

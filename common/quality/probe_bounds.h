@@ -1,4 +1,5 @@
-// The bounds above which a destination must refuse a rebuilt cache, from held-out windows (design.md 5, "Probe").
+// The bounds above which a destination must refuse a rebuilt cache, from held-out windows (design.md 5,
+// "Probe").
 #ifndef RISKKV_COMMON_QUALITY_PROBE_BOUNDS_H_
 #define RISKKV_COMMON_QUALITY_PROBE_BOUNDS_H_
 
@@ -11,7 +12,8 @@
 
 namespace riskkv {
 
-// Errors of single tokens of one held-out window: [token][layer of `layers`][K, V], relative to the calibrated variance.
+// Errors of single tokens of one held-out window: [token][layer of `layers`][K, V], relative to the
+// calibrated variance.
 struct TokenErrors {
   TokenRange range;         // the rebuilt cells
   std::vector<int> layers;  // every target of the set
@@ -20,13 +22,15 @@ struct TokenErrors {
 };
 
 // All groups rebuilt over the profile's rebuilt range of one exact cache.
-absl::StatusOr<TokenErrors> MeasureTokenErrors(kernels::Backend& backend, kernels::SetHandle handle, const PredictorSet& set,
-                                               const EndsPolicy& ends, const KvBlock& exact);
+absl::StatusOr<TokenErrors> MeasureTokenErrors(kernels::Backend& backend, kernels::SetHandle handle,
+                                               const PredictorSet& set, const EndsPolicy& ends,
+                                               const KvBlock& exact);
 
-// Fills k, v (quantiles over tokens) and k_bound, v_bound of every layer in `groups`. A move is simulated many times a
-// window: policy.tokens_per_block tokens of each block of policy.block_tokens are probed, and every layer's error over its
-// own 99 % quantile taken; the bounds are those quantiles times the factor that a share policy.false_alarm of the
-// simulated moves exceeds anywhere, times policy.margin. INVALID_ARGUMENT without any token.
+// Fills k, v (quantiles over tokens) and k_bound, v_bound of every layer in `groups`. A move is simulated
+// many times a window: policy.tokens_per_block tokens of each block of policy.block_tokens are probed, and
+// every layer's error over its own 99 % quantile taken; the bounds are those quantiles times the factor that
+// a share policy.false_alarm of the simulated moves exceeds anywhere, times policy.margin. INVALID_ARGUMENT
+// without any token.
 absl::Status SetProbeBounds(const std::vector<TokenErrors>& windows, const ProbePolicy& policy, uint64_t seed,
                             std::vector<GroupInfo>& groups);
 

@@ -16,12 +16,13 @@ TokenRange RebuiltRange(const EndsPolicy& ends, int64_t cells) {
 int64_t FullBytes(const KvLayout& layout, int64_t cells) { return layout.bytes_per_token() * cells; }
 
 int64_t SentBytes(const KvLayout& layout, const Profile& profile, int64_t cells) {
-  const int64_t omitted = layout.bytes_per_token_layer() * static_cast<int64_t>(profile.omitted_layers.size());
+  const int64_t omitted =
+      layout.bytes_per_token_layer() * static_cast<int64_t>(profile.omitted_layers.size());
   return FullBytes(layout, cells) - omitted * RebuiltRange(profile.ends, cells).size();
 }
 
-absl::StatusOr<KvBlock> RebuildCache(kernels::Backend& backend, kernels::SetHandle handle, const PredictorSet& set,
-                                     const Profile& profile, const KvBlock& exact) {
+absl::StatusOr<KvBlock> RebuildCache(kernels::Backend& backend, kernels::SetHandle handle,
+                                     const PredictorSet& set, const Profile& profile, const KvBlock& exact) {
   const TokenRange range = RebuiltRange(profile.ends, exact.range.size());
   KvBlock cache = exact;
   if (range.empty() || profile.groups.empty()) return cache;
@@ -51,16 +52,23 @@ Profile CandidateProfile(const PredictorSet& set, const std::vector<int>& groups
 
 RiskMeter::RiskMeter(Engine& engine, CellStore& store, const WindowSet& windows, std::string split,
                      const BootstrapOptions& bootstrap, Progress& progress)
-    : scorer_(engine), store_(store), windows_(windows), split_(std::move(split)), bootstrap_(bootstrap), progress_(progress) {}
+    : scorer_(engine),
+      store_(store),
+      windows_(windows),
+      split_(std::move(split)),
+      bootstrap_(bootstrap),
+      progress_(progress) {}
 
 absl::Status RiskMeter::Prepare() {
   if (exact_.size() == windows_.windows.size()) return absl::OkStatus();
-  progress_.Begin(fmt::format("{}: exact", split_), static_cast<int>(windows_.windows.size() - exact_.size()));
+  progress_.Begin(fmt::format("{}: exact", split_),
+                  static_cast<int>(windows_.windows.size() - exact_.size()));
   const std::size_t cells = static_cast<std::size_t>(WindowScorer::HistoryCells(windows_.shape));
   for (std::size_t i = exact_.size(); i < windows_.windows.size(); ++i) {
     RETURN_IF_ERROR(progress_.Check());
     const Window& window = windows_.windows[i];
-    ASSIGN_OR_RETURN(const KvBlock exact, scorer_.Prefill(std::span<const Token>(window.tokens).first(cells)));
+    ASSIGN_OR_RETURN(const KvBlock exact,
+                     scorer_.Prefill(std::span<const Token>(window.tokens).first(cells)));
     RETURN_IF_ERROR(store_.Put(Name(i), exact));
     ASSIGN_OR_RETURN(std::vector<float> nll, scorer_.Score(exact, window, windows_.shape));
     exact_.push_back(std::move(nll));
@@ -75,12 +83,14 @@ double RiskMeter::exact_nll() const {
   return exact_.empty() ? 0 : sum / static_cast<double>(exact_.size());
 }
 
-absl::StatusOr<Measurement> RiskMeter::Measure(kernels::Backend& backend, kernels::SetHandle handle, const PredictorSet& set,
-                                               const Profile& profile) {
+absl::StatusOr<Measurement> RiskMeter::Measure(kernels::Backend& backend, kernels::SetHandle handle,
+                                               const PredictorSet& set, const Profile& profile) {
   RETURN_IF_ERROR(Prepare());
-  const std::string key = fmt::format("{} {} {}/{}", set.digest(), fmt::join(profile.groups, "+"), profile.ends.first, profile.ends.last);
+  const std::string key = fmt::format("{} {} {}/{}", set.digest(), fmt::join(profile.groups, "+"),
+                                      profile.ends.first, profile.ends.last);
   if (auto it = measured_.find(key); it != measured_.end()) return it->second;
-  progress_.Begin(fmt::format("{}: groups {}", split_, fmt::join(profile.groups, "+")), static_cast<int>(windows_.windows.size()));
+  progress_.Begin(fmt::format("{}: groups {}", split_, fmt::join(profile.groups, "+")),
+                  static_cast<int>(windows_.windows.size()));
   Measurement m;
   m.delta_by_token.assign(static_cast<std::size_t>(windows_.shape.horizon), 0.0);
   std::vector<PairedDelta> deltas;
@@ -92,7 +102,8 @@ absl::StatusOr<Measurement> RiskMeter::Measure(kernels::Backend& backend, kernel
     m.windows.push_back({windows_.windows[i].article, Mean(exact_[i]), Mean(nll)});
     deltas.push_back({m.windows.back().article, m.windows.back().delta()});
     for (std::size_t t = 0; t < nll.size(); ++t) {
-      m.delta_by_token[t] += (static_cast<double>(nll[t]) - exact_[i][t]) / static_cast<double>(windows_.windows.size());
+      m.delta_by_token[t] +=
+          (static_cast<double>(nll[t]) - exact_[i][t]) / static_cast<double>(windows_.windows.size());
     }
     progress_.Step();
   }

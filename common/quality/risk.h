@@ -1,5 +1,6 @@
-// The risk of omitting groups: NLL(next horizon tokens | cache with the groups rebuilt) - NLL(same | exact cache), teacher
-// forced, per window (design.md 2, "Risk"). The rebuilt cache is really imported, ends exact as deployed.
+// The risk of omitting groups: NLL(next horizon tokens | cache with the groups rebuilt) - NLL(same | exact
+// cache), teacher forced, per window (design.md 2, "Risk"). The rebuilt cache is really imported, ends exact
+// as deployed.
 #ifndef RISKKV_COMMON_QUALITY_RISK_H_
 #define RISKKV_COMMON_QUALITY_RISK_H_
 
@@ -19,16 +20,18 @@
 
 namespace riskkv {
 
-// Cells whose omitted layers are rebuilt: all but the first and last ones of the policy, of `cells`. May be empty.
+// Cells whose omitted layers are rebuilt: all but the first and last ones of the policy, of `cells`. May be
+// empty.
 TokenRange RebuiltRange(const EndsPolicy& ends, int64_t cells);
 
 // Bytes of a cache of `cells` cells, and what a source ships of it under a profile.
 int64_t FullBytes(const KvLayout& layout, int64_t cells);
 int64_t SentBytes(const KvLayout& layout, const Profile& profile, int64_t cells);
 
-// What a destination decodes from: `exact` (all layers, from position 0) with the profile's omitted layers rebuilt outside the ends.
-absl::StatusOr<KvBlock> RebuildCache(kernels::Backend& backend, kernels::SetHandle handle, const PredictorSet& set,
-                                     const Profile& profile, const KvBlock& exact);
+// What a destination decodes from: `exact` (all layers, from position 0) with the profile's omitted layers
+// rebuilt outside the ends.
+absl::StatusOr<KvBlock> RebuildCache(kernels::Backend& backend, kernels::SetHandle handle,
+                                     const PredictorSet& set, const Profile& profile, const KvBlock& exact);
 
 // A profile for measuring: these groups, not gated.
 Profile CandidateProfile(const PredictorSet& set, const std::vector<int>& groups, const EndsPolicy& ends);
@@ -45,17 +48,17 @@ struct Measurement {
   RiskStats stats;
 };
 
-// Measures candidates over one window set. Exact cells and NLL of a window are computed once; measurements are kept by profile topology.
-// Engine, store, progress and window set must outlive it. Not thread-safe.
+// Measures candidates over one window set. Exact cells and NLL of a window are computed once; measurements
+// are kept by profile topology. Engine, store, progress and window set must outlive it. Not thread-safe.
 class RiskMeter {
  public:
-  RiskMeter(Engine& engine, CellStore& store, const WindowSet& windows, std::string split, const BootstrapOptions& bootstrap,
-            Progress& progress);
+  RiskMeter(Engine& engine, CellStore& store, const WindowSet& windows, std::string split,
+            const BootstrapOptions& bootstrap, Progress& progress);
 
   // Exact cells and NLL of every window; a second call does nothing.
   absl::Status Prepare();
-  absl::StatusOr<Measurement> Measure(kernels::Backend& backend, kernels::SetHandle handle, const PredictorSet& set,
-                                      const Profile& profile);
+  absl::StatusOr<Measurement> Measure(kernels::Backend& backend, kernels::SetHandle handle,
+                                      const PredictorSet& set, const Profile& profile);
   absl::StatusOr<KvBlock> ExactCells(std::size_t window) const { return store_.Get(Name(window)); }
   const WindowSet& windows() const { return windows_; }
   double exact_nll() const;  // mean over windows

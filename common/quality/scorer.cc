@@ -28,15 +28,19 @@ absl::StatusOr<KvBlock> WindowScorer::Prefill(std::span<const Token> tokens) {
     item.tokens = tokens.subspan(at, std::min(batch, tokens.size() - at));
     if (auto step = engine_.Step({&item, 1}); !step.ok()) return step.status();
   }
-  return engine_.Export(id, {0, static_cast<int64_t>(tokens.size())}, AllLayers(engine_.facts().fingerprint.layout));
+  return engine_.Export(id, {0, static_cast<int64_t>(tokens.size())},
+                        AllLayers(engine_.facts().fingerprint.layout));
 }
 
-absl::StatusOr<std::vector<float>> WindowScorer::Score(const KvBlock& cache, const Window& window, const WindowShape& shape) {
-  const std::size_t cells = static_cast<std::size_t>(HistoryCells(shape)), horizon = static_cast<std::size_t>(shape.horizon);
+absl::StatusOr<std::vector<float>> WindowScorer::Score(const KvBlock& cache, const Window& window,
+                                                       const WindowShape& shape) {
+  const std::size_t cells = static_cast<std::size_t>(HistoryCells(shape)),
+                    horizon = static_cast<std::size_t>(shape.horizon);
   if (cache.range.begin != 0 || cache.range.size() != HistoryCells(shape) ||
       window.tokens.size() < static_cast<std::size_t>(shape.length())) {
-    return absl::InvalidArgumentError(fmt::format("cache of cells [{}, {}) and {} tokens for a window of {} + {}", cache.range.begin,
-                                                  cache.range.end, window.tokens.size(), shape.history, shape.horizon));
+    return absl::InvalidArgumentError(
+        fmt::format("cache of cells [{}, {}) and {} tokens for a window of {} + {}", cache.range.begin,
+                    cache.range.end, window.tokens.size(), shape.history, shape.horizon));
   }
   ASSIGN_OR_RETURN(const SeqId id, engine_.OpenSequence());
   OpenSequence seq{engine_, id};

@@ -1,5 +1,6 @@
-// Exact caches and teacher-forced NLL through the real engine, always in the same layout: one sequence, cells from 0,
-// fixed batches (environment.md, "Numbers depend on layout"), so that exact and rebuilt caches are compared like with like.
+// Exact caches and teacher-forced NLL through the real engine, always in the same layout: one sequence, cells
+// from 0, fixed batches (environment.md, "Numbers depend on layout"), so that exact and rebuilt caches are
+// compared like with like.
 #ifndef RISKKV_COMMON_QUALITY_SCORER_H_
 #define RISKKV_COMMON_QUALITY_SCORER_H_
 
@@ -24,9 +25,10 @@ class WindowScorer {
   // Cells a request of `history` tokens has when it moves: the newest token is sampled but not yet fed.
   static int64_t HistoryCells(const WindowShape& shape) { return shape.history - 1; }
 
-  // NLL in nats of each of the horizon tokens, `cache` (HistoryCells cells of all layers from position 0) imported into a fresh
-  // sequence and the window's own tokens fed: the last history token first.
-  absl::StatusOr<std::vector<float>> Score(const KvBlock& cache, const Window& window, const WindowShape& shape);
+  // NLL in nats of each of the horizon tokens, `cache` (HistoryCells cells of all layers from position 0)
+  // imported into a fresh sequence and the window's own tokens fed: the last history token first.
+  absl::StatusOr<std::vector<float>> Score(const KvBlock& cache, const Window& window,
+                                           const WindowShape& shape);
 
  private:
   Engine& engine_;

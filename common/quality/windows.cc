@@ -10,7 +10,8 @@
 namespace riskkv {
 namespace {
 
-std::vector<Window> CutArticle(const std::vector<Token>& prefix, const std::vector<Token>& tokens, int article, int length) {
+std::vector<Window> CutArticle(const std::vector<Token>& prefix, const std::vector<Token>& tokens,
+                               int article, int length) {
   const std::size_t step = static_cast<std::size_t>(length) - prefix.size();
   std::vector<Window> windows;
   for (std::size_t at = 0; at + step <= tokens.size(); at += step) {
@@ -44,13 +45,17 @@ int CountArticles(const std::vector<Window>& windows) {
 
 }  // namespace
 
-absl::StatusOr<WindowSet> CutWindows(const Engine& engine, const TextFile& file, WindowShape shape, uint64_t seed, int limit) {
+absl::StatusOr<WindowSet> CutWindows(const Engine& engine, const TextFile& file, WindowShape shape,
+                                     uint64_t seed, int limit) {
   if (shape.history < 2 || shape.horizon < 0) {
-    return absl::InvalidArgumentError(fmt::format("history {} and horizon {} make no window", shape.history, shape.horizon));
+    return absl::InvalidArgumentError(
+        fmt::format("history {} and horizon {} make no window", shape.history, shape.horizon));
   }
-  ASSIGN_OR_RETURN(const std::vector<Token> prefix, engine.Tokenize("", /*add_special=*/true, /*parse_special=*/false));
+  ASSIGN_OR_RETURN(const std::vector<Token> prefix,
+                   engine.Tokenize("", /*add_special=*/true, /*parse_special=*/false));
   if (static_cast<int>(prefix.size()) >= shape.history) {
-    return absl::InvalidArgumentError(fmt::format("the model begins a text with {} tokens, the history has {}", prefix.size(), shape.history));
+    return absl::InvalidArgumentError(fmt::format(
+        "the model begins a text with {} tokens, the history has {}", prefix.size(), shape.history));
   }
   std::vector<std::vector<Window>> by_article;
   std::size_t longest = 0;
@@ -64,8 +69,9 @@ absl::StatusOr<WindowSet> CutWindows(const Engine& engine, const TextFile& file,
     set.available += static_cast<int>(by_article.back().size());
   }
   if (set.available == 0) {
-    return absl::InvalidArgumentError(fmt::format("{} is too short: its longest article has {} tokens, a window needs {}",
-                                                  file.path, longest, shape.length()));
+    return absl::InvalidArgumentError(
+        fmt::format("{} is too short: its longest article has {} tokens, a window needs {}", file.path,
+                    longest, shape.length()));
   }
   Random random(seed);
   set.windows = GoRound(std::move(by_article), random);

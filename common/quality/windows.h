@@ -31,11 +31,13 @@ struct WindowSet {
   int articles = 0;   // articles among `windows`
 };
 
-// Cuts every article, tokenised as a whole, into consecutive windows; each begins with the model's begin-of-text token
-// where it wants one (counted in the history). Their order goes round the articles, articles and the windows of each
-// shuffled by `seed`, so any first n are spread over as many articles as there are; `limit` keeps the first n (0: all).
-// INVALID_ARGUMENT naming the file and both lengths when no article is long enough for one.
-absl::StatusOr<WindowSet> CutWindows(const Engine& engine, const TextFile& file, WindowShape shape, uint64_t seed, int limit);
+// Cuts every article, tokenised as a whole, into consecutive windows; each begins with the model's
+// begin-of-text token where it wants one (counted in the history). Their order goes round the articles,
+// articles and the windows of each shuffled by `seed`, so any first n are spread over as many articles as
+// there are; `limit` keeps the first n (0: all). INVALID_ARGUMENT naming the file and both lengths when no
+// article is long enough for one.
+absl::StatusOr<WindowSet> CutWindows(const Engine& engine, const TextFile& file, WindowShape shape,
+                                     uint64_t seed, int limit);
 
 // Keeps the first n.
 void LimitWindows(WindowSet& set, int n);

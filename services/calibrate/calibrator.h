@@ -44,20 +44,23 @@ struct CalibrationResult {
   std::vector<BudgetResult> budgets;
   WindowCounts windows;
   WindowCounts articles;
-  double exact_nll = 0;                     // on the selection windows
+  double exact_nll = 0;  // on the selection windows
   double seconds_total = 0;
 };
 
 class Calibrator {
  public:
   // Everything must outlive it. The engine must be idle, with cells for a whole window.
-  Calibrator(Engine& engine, kernels::Backend& backend, const CalibrateOptions& options, const Clock& clock, Progress& progress);
+  Calibrator(Engine& engine, kernels::Backend& backend, const CalibrateOptions& options, const Clock& clock,
+             Progress& progress);
   absl::StatusOr<CalibrationResult> Run(const Splits& splits);
 
  private:
   struct Work;  // windows, meters, the set under measurement
   absl::Status Cut(const Splits& splits, Work& work);
-  absl::Status Choose(Work& work);  // the numbers of windows
+  absl::Status CutScored(const Splits& splits, Work& work);
+  absl::Status MeasureRates(Work& work);
+  absl::Status FitTheTime(const Splits& splits, Work& work);  // the numbers of windows, and the horizon
   absl::Status Fit(Work& work);
   absl::Status Select(Work& work);
   absl::Status Probe(Work& work);
@@ -68,7 +71,7 @@ class Calibrator {
 
   Engine& engine_;
   kernels::Backend& backend_;
-  const CalibrateOptions options_;
+  CalibrateOptions options_;  // the horizon may shrink to a time budget
   const Clock& clock_;
   Progress& progress_;
 };

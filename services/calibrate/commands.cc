@@ -10,19 +10,25 @@ namespace {
 void AddEngineFlags(CLI::App& command, EngineOptions& engine) {
   command.add_option("--model", engine.model, "GGUF model file");
   command.add_option("--threads", engine.threads, "engine threads; 0 is one a core");
-  command.add_option("--engine", engine.kind, "llama, or fake (a known set for tests)")->check(CLI::IsMember({"llama", "fake"}));
+  command.add_option("--engine", engine.kind, "llama, or fake (a known set for tests)")
+      ->check(CLI::IsMember({"llama", "fake"}));
 }
 
 void AddShapeFlags(CLI::App& command, WindowShape& shape) {
-  command.add_option("--history", shape.history, "tokens a request has when it moves")->check(CLI::Range(2, 1 << 20));
-  command.add_option("--horizon", shape.horizon, "tokens scored after the move")->check(CLI::Range(1, 1 << 20));
+  command.add_option("--history", shape.history, "tokens a request has when it moves")
+      ->check(CLI::Range(2, 1 << 20));
+  command.add_option("--horizon", shape.horizon, "tokens scored after the move")
+      ->check(CLI::Range(1, 1 << 20));
 }
 
 // "4,128" sets both ends, "0" both to nothing.
 void AddEndsFlag(CLI::App& command, EndsPolicy& ends) {
   command
       .add_option_function<std::vector<int>>(
-          "--ends", [&ends](const std::vector<int>& v) { ends = {v.at(0), v.size() > 1 ? v[1] : v[0]}; },
+          "--ends",
+          [&ends](const std::vector<int>& v) {
+            ends = {v.at(0), v.size() > 1 ? v[1] : v[0]};
+          },
           "tokens shipped for all layers, FIRST,LAST; 0 is the paper's policy")
       ->delimiter(',')
       ->expected(1, 2)
@@ -33,30 +39,39 @@ void AddEndsFlag(CLI::App& command, EndsPolicy& ends) {
 }  // namespace
 
 void AddCalibrateCommand(CLI::App& app, int* exit_code) {
-  CLI::App* c = app.add_subcommand("calibrate", "Fit predictors, measure what omitting layers costs, write a predictor set");
+  CLI::App* c = app.add_subcommand(
+      "calibrate", "Fit predictors, measure what omitting layers costs, write a predictor set");
   auto o = std::make_shared<CalibrateOptions>();
   AddEngineFlags(*c, o->engine);
   c->add_option("--fit", o->fit, "text the predictors are fitted on");
-  c->add_option("--select", o->select, "text the risks and gates are measured on; shares no article with --fit");
+  c->add_option("--select", o->select,
+                "text the risks and gates are measured on; shares no article with --fit");
   c->add_option("--confirm", o->confirm, "text for the Stable-split gate; shares no article with the others");
-  c->add_option("--epsilon", o->epsilons, "budgets, change of NLL in nats per token")->delimiter(',')->default_str("0.002,0.005");
+  c->add_option("--epsilon", o->epsilons, "budgets, change of NLL in nats per token")
+      ->delimiter(',')
+      ->default_str("0.002,0.005");
   c->add_option("--out", o->out, "file, or folder (the file is then named by its digest)")->required();
-  c->add_option("--seconds", o->seconds, "choose the numbers of windows so that it takes about this long");
+  c->add_option(
+      "--seconds", o->seconds,
+      "choose the numbers of windows (and a shorter horizon, unless given) to take about this long");
   AddShapeFlags(*c, o->shape);
   AddEndsFlag(*c, o->ends);
   c->add_option("--windows-fit", o->windows_fit, "windows at most; 0 is all");
   c->add_option("--windows-select", o->windows_select, "windows at most; 0 is all");
   c->add_option("--windows-confirm", o->windows_confirm, "windows at most; 0 is all");
-  c->add_option("--dtype", o->dtype, "type of the predictors' weights")->check(CLI::IsMember({"fp32", "fp16"}));
+  c->add_option("--dtype", o->dtype, "type of the predictors' weights")
+      ->check(CLI::IsMember({"fp32", "fp16"}));
   c->add_option("--layout", o->layout_file, "layer groups from a JSON file instead of the paper's");
   c->add_option("--seed", o->seed, "of the order of windows and the bootstrap");
   c->add_option("--resamples", o->resamples, "of the bootstrap");
   c->add_option("--temp", o->temp_dir, "folder for exact caches (12 MB a window of SmolLM2)");
   c->add_flag("--json", o->json, "one JSON object on stdout");
   c->footer(
-      "Example:\n  riskkv calibrate --model smollm2.gguf --fit fit.txt --select select.txt --confirm confirm.txt \\\n"
+      "Example:\n  riskkv calibrate --model smollm2.gguf --fit fit.txt --select select.txt --confirm "
+      "confirm.txt \\\n"
       "    --epsilon 0.002,0.005 --out predictors/");
-  c->callback([o, exit_code] {
+  c->callback([o, c, exit_code] {
+    o->horizon_given = c->count("--horizon") > 0;
     RestartWithBetterBlas();
     *exit_code = RunCalibrate(*o);
   });
@@ -74,7 +89,9 @@ void AddEvaluateCommand(CLI::App& app, int* exit_code) {
   c->add_option("--seed", o->seed, "of the order of windows and the bootstrap");
   c->add_option("--temp", o->temp_dir, "folder for exact caches");
   c->add_flag("--json", o->json, "one JSON object on stdout");
-  c->footer("Example:\n  riskkv evaluate --model smollm2.gguf --predictors set.riskkv --text my.txt --profile risk-0.005 --json");
+  c->footer(
+      "Example:\n  riskkv evaluate --model smollm2.gguf --predictors set.riskkv --text my.txt --profile "
+      "risk-0.005 --json");
   c->callback([o, exit_code] { *exit_code = RunEvaluate(*o); });
 }
 

@@ -8,14 +8,16 @@
 
 namespace riskkv::calibrate {
 
-absl::StatusOr<Evaluation> Evaluate(Engine& engine, kernels::Backend& backend, const PredictorSet& set, const TextFile& text,
-                                    const EvaluateOptions& options, Progress& progress) {
+absl::StatusOr<Evaluation> Evaluate(Engine& engine, kernels::Backend& backend, const PredictorSet& set,
+                                    const TextFile& text, const EvaluateOptions& options,
+                                    Progress& progress) {
   RETURN_IF_ERROR(set.CheckModel(engine.facts().fingerprint));
   const Profile* profile = &set.BestGatedProfile();
   if (!options.profile.empty()) {
     ASSIGN_OR_RETURN(profile, set.FindProfile(options.profile));
   }
-  ASSIGN_OR_RETURN(const WindowSet windows, CutWindows(engine, text, options.shape, options.seed, options.windows));
+  ASSIGN_OR_RETURN(const WindowSet windows,
+                   CutWindows(engine, text, options.shape, options.seed, options.windows));
   ASSIGN_OR_RETURN(const std::unique_ptr<CellStore> store, CellStore::Create(options.temp_dir, set.layout()));
   ASSIGN_OR_RETURN(const std::unique_ptr<UploadedSet> uploaded, UploadedSet::Create(backend, set));
   progress.Plan(2 * static_cast<int>(windows.windows.size()));

@@ -25,9 +25,10 @@ struct Evaluation {
   int windows_available = 0;
 };
 
-// NOT_FOUND (UNKNOWN_PROFILE), FAILED_PRECONDITION (MODEL_MISMATCH ...), INVALID_ARGUMENT for a text without one window.
-absl::StatusOr<Evaluation> Evaluate(Engine& engine, kernels::Backend& backend, const PredictorSet& set, const TextFile& text,
-                                    const EvaluateOptions& options, Progress& progress);
+// NOT_FOUND (UNKNOWN_PROFILE), FAILED_PRECONDITION (MODEL_MISMATCH ...), INVALID_ARGUMENT for a text without
+// one window.
+absl::StatusOr<Evaluation> Evaluate(Engine& engine, kernels::Backend& backend, const PredictorSet& set,
+                                    const TextFile& text, const EvaluateOptions& options, Progress& progress);
 
 // The object `riskkv evaluate --json` prints.
 nlohmann::json ToJson(const Evaluation& evaluation);

@@ -1,4 +1,5 @@
-// Ctrl-C while a calibration runs: the engine is told to stop, temporary files are removed on the way out, exit code 130.
+// Ctrl-C while a calibration runs: the engine is told to stop, temporary files are removed on the way out,
+// exit code 130.
 #ifndef RISKKV_SERVICES_CALIBRATE_INTERRUPT_H_
 #define RISKKV_SERVICES_CALIBRATE_INTERRUPT_H_
 
@@ -9,7 +10,8 @@
 
 namespace riskkv::calibrate {
 
-// Catches SIGINT and SIGTERM while it lives (one at a time in a process) and then interrupts the engine until it listens.
+// Catches SIGINT and SIGTERM while it lives (one at a time in a process) and then interrupts the engine until
+// it listens.
 class InterruptGuard {
  public:
   explicit InterruptGuard(Engine& engine);

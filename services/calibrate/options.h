@@ -21,17 +21,18 @@ struct CalibrateOptions {
   EngineOptions engine;
   std::string fit, select, confirm;  // text files; confirm may be empty
   std::vector<double> epsilons = {0.002, 0.005};
-  std::string out;                   // a folder or a file
-  double seconds = 0;                // > 0: choose the numbers of windows from the measured rate
+  std::string out;     // a folder or a file
+  double seconds = 0;  // > 0: choose the numbers of windows from the measured rate
   WindowShape shape;
+  bool horizon_given = false;  // false: a time budget may shorten the horizon for the sake of more windows
   EndsPolicy ends;
   int windows_fit = 0, windows_select = 0, windows_confirm = 0;  // 0: all
-  std::string dtype = "fp32";        // or "fp16"
-  std::string layout_file;           // groups from a file instead of the paper's
+  std::string dtype = "fp32";                                    // or "fp16"
+  std::string layout_file;                                       // groups from a file instead of the paper's
   uint64_t seed = 1;
   int resamples = 10000;
   double probe_margin = 1.5;
-  std::string temp_dir;              // for exact caches; "": the system's
+  std::string temp_dir;  // for exact caches; "": the system's
   bool json = false;
 };
 
@@ -39,9 +40,9 @@ struct EvaluateOptions {
   EngineOptions engine;
   std::string predictors;  // a set's file
   std::string text;
-  std::string profile;     // "": the gated profile that omits most
+  std::string profile;  // "": the gated profile that omits most
   WindowShape shape;
-  int windows = 0;         // 0: all
+  int windows = 0;  // 0: all
   uint64_t seed = 1;
   int resamples = 10000;
   std::string temp_dir;

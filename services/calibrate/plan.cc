@@ -25,8 +25,22 @@ WindowCounts PlanWindows(const PlanInput& in) {
   const double each_confirm = in.rates.prefill + (1 + in.budgets) * in.rates.score;
   const double for_confirm = in.available.confirm > 0 ? scoring * kConfirmShare : 0;
   counts.select = Fitting(scoring - for_confirm, each_select, kFewest, in.available.select);
-  if (in.available.confirm > 0) counts.confirm = Fitting(for_confirm, each_confirm, kFewest, in.available.confirm);
+  if (in.available.confirm > 0)
+    counts.confirm = Fitting(for_confirm, each_confirm, kFewest, in.available.confirm);
   return counts;
+}
+
+int PlanHorizon(const PlanInput& input, int horizon) {
+  PlanInput trial = input;
+  int shortest = horizon;
+  for (int divisor : {1, 2, 4}) {
+    if (horizon / divisor < 64) break;  // the engine's fixed batches
+    shortest = horizon / divisor;
+    trial.rates.score = input.rates.score / divisor;
+    const int wanted = std::min(kEnoughSelectWindows, input.available.select);
+    if (PlanWindows(trial).select >= wanted) break;
+  }
+  return shortest;
 }
 
 }  // namespace riskkv::calibrate

@@ -17,7 +17,7 @@ struct WindowCounts {
 };
 
 struct PlanInput {
-  double seconds = 0;      // that are left
+  double seconds = 0;  // that are left
   Rates rates;
   int groups = 0;
   int budgets = 1;         // confirmations at most expected
@@ -28,9 +28,16 @@ struct PlanInput {
 // Scorings of a selection window: exact, then 2G - 1 candidates.
 inline int ScoringsPerSelectWindow(int groups) { return groups > 0 ? 2 * groups : 1; }
 
-// A quarter of the time goes to the fit (never below min_fit), the rest to selection and, one part in seven, confirmation.
-// At least two windows of each, whatever the budget: less says nothing.
+// A quarter of the time goes to the fit (never below min_fit), the rest to selection and, one part in seven,
+// confirmation. At least two windows of each, whatever the budget: less says nothing.
 WindowCounts PlanWindows(const PlanInput& input);
+
+// Windows of fewer than this many say little: the spread between requests is large.
+inline constexpr int kEnoughSelectWindows = 12;
+
+// The longest of horizon, horizon/2, horizon/4 that gives kEnoughSelectWindows selection windows (or all
+// there are) within the time; the shortest when none does. `input.rates.score` is of the whole horizon.
+int PlanHorizon(const PlanInput& input, int horizon);
 
 }  // namespace riskkv::calibrate
 

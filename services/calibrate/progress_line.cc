@@ -19,7 +19,11 @@ std::string Minutes(double seconds) {
 }  // namespace
 
 ProgressLine::ProgressLine(const Clock& clock)
-    : clock_(clock), terminal_(::isatty(STDERR_FILENO) == 1), start_(clock.Monotonic()), phase_start_(start_), plan_start_(start_) {}
+    : clock_(clock),
+      terminal_(::isatty(STDERR_FILENO) == 1),
+      start_(clock.Monotonic()),
+      phase_start_(start_),
+      plan_start_(start_) {}
 
 ProgressLine::~ProgressLine() { EndLine(); }
 
@@ -49,8 +53,10 @@ bool ProgressLine::cancelled() const { return InterruptGuard::Interrupted(); }
 
 void ProgressLine::Print(bool last) {
   const absl::Duration now = clock_.Monotonic();
-  std::string line = fmt::format("{:>7}  {:<28} {:>4}/{}", Minutes(absl::ToDoubleSeconds(now - start_)), phase_, phase_done_, phase_steps_);
-  if (phase_done_ > 0) line += fmt::format("  {:.2f} s each", absl::ToDoubleSeconds(now - phase_start_) / phase_done_);
+  std::string line = fmt::format("{:>7}  {:<28} {:>4}/{}", Minutes(absl::ToDoubleSeconds(now - start_)),
+                                 phase_, phase_done_, phase_steps_);
+  if (phase_done_ > 0)
+    line += fmt::format("  {:.2f} s each", absl::ToDoubleSeconds(now - phase_start_) / phase_done_);
   if (planned_ > done_ && done_ > 0) {
     const double left = absl::ToDoubleSeconds(now - plan_start_) / done_ * (planned_ - done_);
     line += fmt::format(", about {} left", Minutes(left));

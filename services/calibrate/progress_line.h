@@ -9,7 +9,8 @@
 
 namespace riskkv::calibrate {
 
-// "  3:20  select: groups 0+3   7/24   2.41 s each, about 6 min left". Steps are taken as equally long for the estimate.
+// "  3:20  select: groups 0+3   7/24   2.41 s each, about 6 min left". Steps are taken as equally long for
+// the estimate.
 class ProgressLine : public Progress {
  public:
   explicit ProgressLine(const Clock& clock);

@@ -19,7 +19,8 @@ json SplitJson(const TextFile& file, int windows, int articles) {
 
 }  // namespace
 
-std::string ProvenanceJson(const CalibrateOptions& options, const Splits& splits, const CalibrationResult& result) {
+std::string ProvenanceJson(const CalibrateOptions& options, const Splits& splits,
+                           const CalibrationResult& result) {
   json curves = json::array(), budgets = json::array();
   for (const FittedGroup& g : result.fitted) {
     json curve = json::array();
@@ -42,7 +43,8 @@ std::string ProvenanceJson(const CalibrateOptions& options, const Splits& splits
             {"splits",
              {{"fit", SplitJson(splits.fit, result.windows.fit, result.articles.fit)},
               {"select", SplitJson(splits.select, result.windows.select, result.articles.select)}}}};
-  if (splits.confirm) j["splits"]["confirm"] = SplitJson(*splits.confirm, result.windows.confirm, result.articles.confirm);
+  if (splits.confirm)
+    j["splits"]["confirm"] = SplitJson(*splits.confirm, result.windows.confirm, result.articles.confirm);
   return j.dump();
 }
 

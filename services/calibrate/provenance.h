@@ -8,7 +8,8 @@
 
 namespace riskkv::calibrate {
 
-std::string ProvenanceJson(const CalibrateOptions& options, const Splits& splits, const CalibrationResult& result);
+std::string ProvenanceJson(const CalibrateOptions& options, const Splits& splits,
+                           const CalibrationResult& result);
 
 }  // namespace riskkv::calibrate
 

@@ -21,7 +21,8 @@ int Fail(std::string_view command, const absl::Status& status) {
     return kExitInterrupted;
   }
   const std::string reason = ReasonOf(status);
-  fmt::print(stderr, "riskkv {}: {}{}\n", command, std::string(status.message().data(), status.message().size()),
+  fmt::print(stderr, "riskkv {}: {}{}\n", command,
+             std::string(status.message().data(), status.message().size()),
              reason.empty() ? "" : " [" + reason + "]");
   return ExitCode(status);
 }
@@ -33,12 +34,15 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(int threads) {
 }
 
 absl::Status CheckOptions(const CalibrateOptions& o) {
-  if (o.dtype != "fp32" && o.dtype != "fp16") return absl::InvalidArgumentError(fmt::format("--dtype {} (fp32, fp16)", o.dtype));
+  if (o.dtype != "fp32" && o.dtype != "fp16")
+    return absl::InvalidArgumentError(fmt::format("--dtype {} (fp32, fp16)", o.dtype));
   if (o.shape.history < 2 || o.shape.horizon < 1) {
-    return absl::InvalidArgumentError(fmt::format("--history {} and --horizon {} make no window", o.shape.history, o.shape.horizon));
+    return absl::InvalidArgumentError(
+        fmt::format("--history {} and --horizon {} make no window", o.shape.history, o.shape.horizon));
   }
   if (o.ends.first < 0 || o.ends.last < 0) return absl::InvalidArgumentError("--ends must not be negative");
-  if (o.resamples < 100) return absl::InvalidArgumentError(fmt::format("--resamples {} (at least 100)", o.resamples));
+  if (o.resamples < 100)
+    return absl::InvalidArgumentError(fmt::format("--resamples {} (at least 100)", o.resamples));
   for (double e : o.epsilons) {
     if (!(e > 0)) return absl::InvalidArgumentError(fmt::format("--epsilon {} is not positive", e));
   }
@@ -48,7 +52,8 @@ absl::Status CheckOptions(const CalibrateOptions& o) {
 // The fake engine's predictors are known: nothing is fitted and no text is read.
 absl::StatusOr<std::string> WriteSelectionSet(const CalibrateOptions& options) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, 1024));
-  const kernels::WeightType type = options.dtype == "fp16" ? kernels::WeightType::kF16 : kernels::WeightType::kF32;
+  const kernels::WeightType type =
+      options.dtype == "fp16" ? kernels::WeightType::kF16 : kernels::WeightType::kF32;
   ASSIGN_OR_RETURN(const std::string bytes, SelectionSetBytes(engine->facts(), options.ends, type));
   return WritePredictorSet(bytes, options.out);
 }
@@ -60,12 +65,15 @@ absl::Status Calibrate(const CalibrateOptions& asked) {
   if (options.engine.kind == "fake") {
     ASSIGN_OR_RETURN(const std::string path, WriteSelectionSet(options));
     ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(path));
-    fmt::print("{}\n", options.json ? nlohmann::json({{"path", path}, {"set", SetJson(*set)}}).dump(2) : SetTable(*set));
+    fmt::print("{}\n", options.json ? nlohmann::json({{"path", path}, {"set", SetJson(*set)}}).dump(2)
+                                    : SetTable(*set));
     return absl::OkStatus();
   }
-  if (options.fit.empty() || options.select.empty()) return absl::InvalidArgumentError("--fit and --select name the texts");
+  if (options.fit.empty() || options.select.empty())
+    return absl::InvalidArgumentError("--fit and --select name the texts");
   ASSIGN_OR_RETURN(const Splits splits, ReadSplits(options));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, options.shape.length() + 64));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   MakeEngine(options.engine, options.shape.length() + 64));
   ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend, MakeBackend(options.engine.threads));
   RealClock clock;
   InterruptGuard guard(*engine);
@@ -87,21 +95,26 @@ absl::Status EvaluateSet(const EvaluateOptions& asked) {
     if (auto found = set->FindProfile(options.profile); !found.ok()) return found.status();
   }
   ASSIGN_OR_RETURN(const TextFile text, ReadArticles(options.text));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, options.shape.length() + 64));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                   MakeEngine(options.engine, options.shape.length() + 64));
   ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend, MakeBackend(options.engine.threads));
   RealClock clock;
   InterruptGuard guard(*engine);
   ProgressLine progress(clock);
   ASSIGN_OR_RETURN(const Evaluation e, Evaluate(*engine, *backend, *set, text, options, progress));
-  if (options.json) fmt::print("{}\n", ToJson(e).dump(2));
-  else fmt::print("{}", EvaluationTable(e));
+  if (options.json)
+    fmt::print("{}\n", ToJson(e).dump(2));
+  else
+    fmt::print("{}", EvaluationTable(e));
   return absl::OkStatus();
 }
 
 absl::Status Inspect(const InspectOptions& options) {
   ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(options.predictors));
-  if (options.json) fmt::print("{}\n", SetJson(*set).dump(2));
-  else fmt::print("{}", SetTable(*set));
+  if (options.json)
+    fmt::print("{}\n", SetJson(*set).dump(2));
+  else
+    fmt::print("{}", SetTable(*set));
   return absl::OkStatus();
 }
 
@@ -109,13 +122,22 @@ absl::Status Inspect(const InspectOptions& options) {
 
 int ExitCode(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return kExitOk;
-    case absl::StatusCode::kInvalidArgument: return kExitUsage;
-    case absl::StatusCode::kNotFound: return kExitNotFound;
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
+    case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kDataLoss: return kExitRefused;
-    case absl::StatusCode::kCancelled: return kExitInterrupted;
-    default: return kExitFailed;
+    case absl::StatusCode::kResourceExhausted:
+      return kExitRefused;
+    case absl::StatusCode::kDataLoss:
+      return kExitDamaged;
+    case absl::StatusCode::kCancelled:
+      return kExitInterrupted;
+    default:
+      return kExitFailed;
   }
 }
 

@@ -147,7 +147,8 @@ TEST_F(CalibratorTest, EvaluateReportsTheProfileOnAnyText) {
   ASSERT_OK_AND_ASSIGN(const Evaluation e, Evaluate(*engine_, *backend_, *r.set, text, options, progress));
   EXPECT_EQ(e.profile, "risk-0.002") << "equal topologies: the tighter promise";
   const nlohmann::json j = ToJson(e);
-  for (const char* key : {"nll_delta_mean", "nll_delta_per_request", "perplexity_exact", "perplexity_rebuilt", "bytes_full", "bytes_sent", "windows", "profile"}) {
+  for (const char* key : {"nll_delta_mean", "nll_delta_per_request", "perplexity_exact", "perplexity_rebuilt",
+                          "bytes_full", "bytes_sent", "windows", "profile"}) {
     EXPECT_TRUE(j.contains(key)) << key;
   }
   EXPECT_EQ(j["windows"], 5);
@@ -156,11 +157,13 @@ TEST_F(CalibratorTest, EvaluateReportsTheProfileOnAnyText) {
   EXPECT_EQ(j["bytes_sent"], 99 * 10 * 16 - (99 - 20) * 4 * 16);
   EXPECT_NEAR(j["perplexity_exact"], std::exp(2.0), 1e-6);
   options.profile = "exact";
-  ASSERT_OK_AND_ASSIGN(const Evaluation exact, Evaluate(*engine_, *backend_, *r.set, text, options, progress));
+  ASSERT_OK_AND_ASSIGN(const Evaluation exact,
+                       Evaluate(*engine_, *backend_, *r.set, text, options, progress));
   EXPECT_EQ(exact.measurement.stats.mean, 0);
   EXPECT_EQ(exact.bytes_sent, exact.bytes_full);
   options.profile = "risk-1";
-  EXPECT_THAT(Evaluate(*engine_, *backend_, *r.set, text, options, progress), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(Evaluate(*engine_, *backend_, *r.set, text, options, progress),
+              StatusIs(absl::StatusCode::kNotFound));
 }
 
 TEST_F(CalibratorTest, ASetOfAnotherModelIsRefused) {
@@ -172,7 +175,8 @@ TEST_F(CalibratorTest, ASetOfAnotherModelIsRefused) {
   Progress progress;
   EvaluateOptions options;
   options.shape = options_.shape;
-  EXPECT_THAT(Evaluate(*engine, *backend_, *r.set, text, options, progress), ::riskkv::testing::HasReason("MODEL_MISMATCH"));
+  EXPECT_THAT(Evaluate(*engine, *backend_, *r.set, text, options, progress),
+              ::riskkv::testing::HasReason("MODEL_MISMATCH"));
 }
 
 TEST(PlanWindows, SharesTheTime) {
@@ -197,6 +201,22 @@ TEST(PlanWindows, SharesTheTime) {
   EXPECT_EQ(PlanWindows(in).fit, 3);
   EXPECT_EQ(PlanWindows(in).select, 1);
   EXPECT_EQ(PlanWindows(in).confirm, 0);
+}
+
+TEST(PlanHorizon, ShortensForTheSakeOfWindows) {
+  PlanInput in;
+  in.rates = {2.0, 1.7, 2.3, 10};
+  in.groups = 7;
+  in.available = {200, 60, 30};
+  in.seconds = 10000;
+  EXPECT_EQ(PlanHorizon(in, 512), 512);
+  in.seconds = 400;
+  EXPECT_EQ(PlanHorizon(in, 512), 256);
+  in.seconds = 240;
+  EXPECT_EQ(PlanHorizon(in, 512), 128);
+  in.seconds = 10;
+  EXPECT_EQ(PlanHorizon(in, 512), 128);
+  EXPECT_EQ(PlanHorizon(in, 100), 100);
 }
 
 }  // namespace

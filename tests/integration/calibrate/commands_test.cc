@@ -22,7 +22,8 @@ struct Outcome {
 class CommandsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "commands-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ =
+        ::testing::TempDir() + "commands-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::remove_all(folder_);
     fs::create_directories(folder_);
     setenv("OPENBLAS_CORETYPE", "", 0);  // the test must not start itself anew
@@ -76,7 +77,8 @@ TEST_F(CommandsTest, AFakeSetIsWrittenInspectedAndEvaluated) {
   const Outcome json = Run({"inspect", set, "--json"});
   EXPECT_EQ(nlohmann::json::parse(json.out)["profiles"]["risk-0.005"]["omitted_fraction"], 0.4);
   std::ofstream(folder_ + "/t.txt") << std::string(3000, 'x');
-  const Outcome evaluated = Run({"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt", "--windows", "2", "--json"});
+  const Outcome evaluated = Run({"evaluate", "--engine", "fake", "--predictors", set, "--text",
+                                 folder_ + "/t.txt", "--windows", "2", "--json"});
   ASSERT_EQ(evaluated.code, 0) << evaluated.err;
   const auto j = nlohmann::json::parse(evaluated.out);
   EXPECT_EQ(j["profile"], "risk-0.005");
@@ -88,10 +90,12 @@ TEST_F(CommandsTest, ExitCodesMeanSomething) {
   const std::string set = MakeSet();
   EXPECT_EQ(Run({"inspect", folder_ + "/none.riskkv"}).code, kExitNotFound);
   std::ofstream(folder_ + "/t.txt") << "short";
-  const Outcome too_short = Run({"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt"});
+  const Outcome too_short =
+      Run({"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt"});
   EXPECT_EQ(too_short.code, kExitUsage);
   EXPECT_THAT(too_short.err, HasSubstr("too short"));
-  const Outcome profile = Run({"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt", "--profile", "x"});
+  const Outcome profile = Run(
+      {"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt", "--profile", "x"});
   EXPECT_EQ(profile.code, kExitNotFound);
   EXPECT_THAT(profile.err, HasSubstr("UNKNOWN_PROFILE"));
   std::fstream file(set, std::ios::in | std::ios::out | std::ios::binary);
@@ -99,7 +103,7 @@ TEST_F(CommandsTest, ExitCodesMeanSomething) {
   file.put('\x7f');
   file.close();
   const Outcome damaged = Run({"inspect", set});
-  EXPECT_EQ(damaged.code, kExitRefused);
+  EXPECT_EQ(damaged.code, kExitDamaged);
   EXPECT_THAT(damaged.err, AllOf(HasSubstr("digest"), HasSubstr(set)));
 }
 
@@ -109,7 +113,8 @@ TEST_F(CommandsTest, BadInputIsNamedBeforeAModelIsLoaded) {
   std::ofstream(folder_ + "/bad.txt") << "\xff\xfe";
   const std::string a = folder_ + "/a.txt";
   auto calibrate = [&](const std::string& fit, const std::string& select) {
-    return Run({"calibrate", "--model", "none.gguf", "--fit", fit, "--select", select, "--out", folder_ + "/out/"});
+    return Run(
+        {"calibrate", "--model", "none.gguf", "--fit", fit, "--select", select, "--out", folder_ + "/out/"});
   };
   EXPECT_THAT(calibrate(a, a).err, HasSubstr("\"Same\" is in two splits"));
   EXPECT_THAT(calibrate(folder_ + "/empty.txt", a).err, HasSubstr("empty.txt is empty"));

@@ -1,4 +1,5 @@
-// The fake engine with an NLL that depends smoothly on its cells, so that an almost exact rebuild costs almost nothing.
+// The fake engine with an NLL that depends smoothly on its cells, so that an almost exact rebuild costs
+// almost nothing.
 #ifndef RISKKV_TESTS_INTEGRATION_CALIBRATE_SMOOTH_ENGINE_H_
 #define RISKKV_TESTS_INTEGRATION_CALIBRATE_SMOOTH_ENGINE_H_
 
@@ -12,14 +13,17 @@
 
 namespace riskkv::testing {
 
-// The fake's cells are integers: what is off them is the rebuild's doing. NLL = 2 + penalty * mean |cell - nearest integer|.
+// The fake's cells are integers: what is off them is the rebuild's doing. NLL = 2 + penalty * mean |cell -
+// nearest integer|.
 class SmoothEngine : public Engine {
  public:
-  explicit SmoothEngine(std::unique_ptr<FakeEngine> fake, double penalty) : fake_(std::move(fake)), penalty_(penalty) {}
+  explicit SmoothEngine(std::unique_ptr<FakeEngine> fake, double penalty)
+      : fake_(std::move(fake)), penalty_(penalty) {}
 
   const ModelFacts& facts() const override { return fake_->facts(); }
   const EngineLimits& limits() const override { return fake_->limits(); }
-  absl::StatusOr<std::vector<Token>> Tokenize(std::string_view text, bool add_special, bool parse_special) const override {
+  absl::StatusOr<std::vector<Token>> Tokenize(std::string_view text, bool add_special,
+                                              bool parse_special) const override {
     return fake_->Tokenize(text, add_special, parse_special);
   }
   std::string TokenText(Token token, bool special) const override { return fake_->TokenText(token, special); }
@@ -31,9 +35,13 @@ class SmoothEngine : public Engine {
   int64_t Length(SeqId seq) const override { return fake_->Length(seq); }
   int64_t CellsUsed() const override { return fake_->CellsUsed(); }
   absl::Status Truncate(SeqId seq, int64_t n) override { return fake_->Truncate(seq, n); }
-  absl::StatusOr<std::vector<Sampled>> Step(std::span<const StepItem> items) override { return fake_->Step(items); }
-  absl::StatusOr<std::vector<float>> Score(SeqId seq, std::span<const Token> tokens, std::span<const Token> targets) override {
-    ASSIGN_OR_RETURN(const KvBlock cells, Export(seq, {0, Length(seq)}, AllLayers(facts().fingerprint.layout)));
+  absl::StatusOr<std::vector<Sampled>> Step(std::span<const StepItem> items) override {
+    return fake_->Step(items);
+  }
+  absl::StatusOr<std::vector<float>> Score(SeqId seq, std::span<const Token> tokens,
+                                           std::span<const Token> targets) override {
+    ASSIGN_OR_RETURN(const KvBlock cells,
+                     Export(seq, {0, Length(seq)}, AllLayers(facts().fingerprint.layout)));
     double off = 0;
     for (uint16_t v : cells.data) {
       const double x = kernels::HalfToFloat(v);

@@ -24,7 +24,9 @@ KvLayout Layout(RopePairing pairing, int n_layer = 2) {
   return layout;
 }
 
-float Value(int layer, int part, int64_t token, int i) { return static_cast<float>(std::sin(1.0 + layer * 31 + part * 7 + token * 3 + i)); }
+float Value(int layer, int part, int64_t token, int i) {
+  return static_cast<float>(std::sin(1.0 + layer * 31 + part * 7 + token * 3 + i));
+}
 
 // A cache whose keys before RoPE are Value(...), rotated by the textbook formula.
 KvBlock RotatedBlock(const KvLayout& layout, TokenRange range) {
@@ -40,9 +42,11 @@ KvBlock RotatedBlock(const KvLayout& layout, TokenRange range) {
           const bool halves = r.pairing == RopePairing::kHalves;
           const int pair = halves ? dim % (r.rotary_dim / 2) : dim / 2;
           const int lo = halves ? pair : 2 * pair, hi = halves ? pair + r.rotary_dim / 2 : 2 * pair + 1;
-          const double angle = static_cast<double>(range.begin + t) * std::pow(r.freq_base, -2.0 * pair / r.rotary_dim);
+          const double angle =
+              static_cast<double>(range.begin + t) * std::pow(r.freq_base, -2.0 * pair / r.rotary_dim);
           const double a = Value(l, 0, t, head + lo), b = Value(l, 0, t, head + hi);
-          out = dim == lo ? a * std::cos(angle) - b * std::sin(angle) : a * std::sin(angle) + b * std::cos(angle);
+          out = dim == lo ? a * std::cos(angle) - b * std::sin(angle)
+                          : a * std::sin(angle) + b * std::cos(angle);
         }
         block.k(l)[t * layout.kv() + i] = FloatToHalf(static_cast<float>(out));
       }
@@ -59,7 +63,8 @@ TEST(UndoRope, GivesTheKeysBeforeForBothPairings) {
     for (int l = 0; l < layout.n_layer; ++l) {
       for (int part = 0; part < 2; ++part) {
         for (int64_t t = 0; t < range.size(); ++t) {
-          for (int i = 0; i < layout.kv(); ++i) EXPECT_NEAR(rows.rows(l, part)[t * layout.kv() + i], Value(l, part, t, i), 2e-3);
+          for (int i = 0; i < layout.kv(); ++i)
+            EXPECT_NEAR(rows.rows(l, part)[t * layout.kv() + i], Value(l, part, t, i), 2e-3);
         }
       }
     }
@@ -92,7 +97,8 @@ TEST(GroupFitter, FindsALinearModelAndDoesNotDependOnThreads) {
     for (int window = 0; window < 4; ++window) {
       KvBlock block = KvBlock::Make(layout, {0, 100}, AllLayers(layout));
       uint32_t state = 17u + static_cast<uint32_t>(window);
-      for (uint16_t& v : block.data) v = FloatToHalf(static_cast<float>((state = state * 1664525u + 1013904223u) >> 16) / 65536.0f);
+      for (uint16_t& v : block.data)
+        v = FloatToHalf(static_cast<float>((state = state * 1664525u + 1013904223u) >> 16) / 65536.0f);
       for (int g = 0; g < 2; ++g) {
         for (std::size_t i = 0; i < 100u * layout.kv(); ++i) {
           block.k(4 * g + 2)[i] = block.v(4 * g + 1)[i];
@@ -120,9 +126,11 @@ TEST(GroupFitter, FindsALinearModelAndDoesNotDependOnThreads) {
 TEST(GroupFitter, SaysWhenThereIsTooLittleText) {
   const KvLayout layout = Layout(RopePairing::kNone, 6);
   GroupFitter fitter(layout, PeriodFourGroups(6), 1);
-  ASSERT_OK_AND_ASSIGN(const PreRopeBlock rows, UndoRope(layout, KvBlock::Make(layout, {0, 8}, AllLayers(layout))));
+  ASSERT_OK_AND_ASSIGN(const PreRopeBlock rows,
+                       UndoRope(layout, KvBlock::Make(layout, {0, 8}, AllLayers(layout))));
   fitter.Add(rows, 0, 8, false);
-  EXPECT_THAT(fitter.Solve({1e-3}), ::riskkv::testing::StatusIs(absl::StatusCode::kInvalidArgument, ::testing::HasSubstr("8 tokens")));
+  EXPECT_THAT(fitter.Solve({1e-3}), ::riskkv::testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                                ::testing::HasSubstr("8 tokens")));
 }
 
 }  // namespace

@@ -25,9 +25,12 @@ TEST(PeriodFourGroups, AreValidForEveryModel) {
 }
 
 TEST(CheckGroups, RefusesWhatCannotBeRebuilt) {
-  EXPECT_THAT(CheckGroups({{{0, 1}, {2}}, {{2, 3}, {4}}}, 6), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layer 2")));
-  EXPECT_THAT(CheckGroups({{{0}, {2}}, {{1}, {2}}}, 6), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
-  EXPECT_THAT(CheckGroups({{{0}, {6}}}, 6), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[0, 6)")));
+  EXPECT_THAT(CheckGroups({{{0, 1}, {2}}, {{2, 3}, {4}}}, 6),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layer 2")));
+  EXPECT_THAT(CheckGroups({{{0}, {2}}, {{1}, {2}}}, 6),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("twice")));
+  EXPECT_THAT(CheckGroups({{{0}, {6}}}, 6),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("[0, 6)")));
   EXPECT_FALSE(CheckGroups({{{1, 0}, {2}}}, 6).ok());
   EXPECT_FALSE(CheckGroups({{{}, {2}}}, 6).ok());
 }

@@ -1,4 +1,5 @@
-// Against the numpy reference, where it is at hand (RISKKV_SHARED: the folder that holds reference/; RISKKV_PYTHON).
+// Against the numpy reference, where it is at hand (RISKKV_SHARED: the folder that holds reference/;
+// RISKKV_PYTHON).
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -49,15 +50,20 @@ TEST(Oracle, RidgeOnDumpedKvAgreesToOneInTenThousand) {
   constexpr double kLambda = 1e-3;
   KvBlock block = KvBlock::Make(layout, {0, kTokens}, AllLayers(layout));
   uint32_t state = 5;
-  for (uint16_t& v : block.data) v = kernels::FloatToHalf(static_cast<float>((state = state * 1664525u + 1013904223u) >> 16) / 32768.0f - 0.7f);
+  for (uint16_t& v : block.data)
+    v = kernels::FloatToHalf(static_cast<float>((state = state * 1664525u + 1013904223u) >> 16) / 32768.0f -
+                             0.7f);
   ASSERT_OK_AND_ASSIGN(const PreRopeBlock rows, UndoRope(layout, block));
   const std::string folder = ::testing::TempDir() + "oracle";
   std::filesystem::create_directories(folder);
-  std::ofstream(folder + "/pre.f32", std::ios::binary).write(reinterpret_cast<const char*>(rows.data.data()), static_cast<std::streamsize>(rows.data.size() * 4));
+  std::ofstream(folder + "/pre.f32", std::ios::binary)
+      .write(reinterpret_cast<const char*>(rows.data.data()),
+             static_cast<std::streamsize>(rows.data.size() * 4));
   const std::vector<GroupSpec> groups = PeriodFourGroups(layout.n_layer);
   for (std::size_t g = 0; g < groups.size(); ++g) {
     RidgeAccumulator sums(InputWidth(groups[g], layout.kv()), OutputWidth(groups[g], layout.kv()));
-    sums.Add(GatherColumns(rows, groups[g].anchors, 0, kTokens).data(), GatherColumns(rows, groups[g].targets, 0, kTokens).data(), kTokens);
+    sums.Add(GatherColumns(rows, groups[g].anchors, 0, kTokens).data(),
+             GatherColumns(rows, groups[g].targets, 0, kTokens).data(), kTokens);
     ASSERT_OK_AND_ASSIGN(const RidgeSolver solver, RidgeSolver::Create(sums));
     ASSERT_OK_AND_ASSIGN(const RidgeSolution s, solver.Solve(kLambda));
     std::ofstream out(fmt::format("{}/group{}.f64", folder, g), std::ios::binary);
@@ -65,8 +71,11 @@ TEST(Oracle, RidgeOnDumpedKvAgreesToOneInTenThousand) {
     out.write(reinterpret_cast<const char*>(s.b.data()), static_cast<std::streamsize>(s.b.size() * 8));
   }
   std::ofstream(folder + "/check.py") << kProgram;
-  EXPECT_EQ(std::system(fmt::format("{} {}/check.py {} {} {} {} {} {} {}", interpreter, folder, shared, folder, kTokens, layout.n_layer,
-                                    layout.n_head_kv, layout.head_dim, kLambda).c_str()), 0);
+  EXPECT_EQ(
+      std::system(fmt::format("{} {}/check.py {} {} {} {} {} {} {}", interpreter, folder, shared, folder,
+                              kTokens, layout.n_layer, layout.n_head_kv, layout.head_dim, kLambda)
+                      .c_str()),
+      0);
 }
 
 }  // namespace

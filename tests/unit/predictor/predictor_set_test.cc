@@ -9,11 +9,11 @@
 #include <fstream>
 
 #include "common/base/digest.h"
+#include "common/engine/fake/fake_engine.h"
 #include "common/predictor/mapped_file.h"
 #include "common/predictor/safetensors.h"
-#include "common/predictor/set_format.h"
-#include "common/engine/fake/fake_engine.h"
 #include "common/predictor/selection_set.h"
+#include "common/predictor/set_format.h"
 #include "fmt/format.h"
 #include "kernels/fp16.h"
 #include "tests/testing/status_matchers.h"
@@ -29,7 +29,8 @@ using ::testing::HasSubstr;
 class PredictorSetTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "sets-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ =
+        ::testing::TempDir() + "sets-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
     fs::remove_all(folder_);
     FakeOptions options;
     options.rope = kernels::RopePairing::kHalves;
@@ -57,7 +58,8 @@ TEST_F(PredictorSetTest, RoundTripThroughAFileNamedByItsDigest) {
   EXPECT_EQ(all->ends, (EndsPolicy{4, 16}));
   EXPECT_EQ(&set->BestGatedProfile(), all);
   EXPECT_THAT(set->FindProfile("risk-9"), HasReason("UNKNOWN_PROFILE"));
-  EXPECT_THAT(set->FindProfile("risk-9"), StatusIs(absl::StatusCode::kNotFound, HasSubstr("exact, risk-0.002")));
+  EXPECT_THAT(set->FindProfile("risk-9"),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("exact, risk-0.002")));
   const kernels::PredictorSetView view = set->View();
   ASSERT_EQ(view.groups.size(), 2u);
   EXPECT_EQ(reinterpret_cast<std::uintptr_t>(view.groups[0].b) % 4, 0u);
@@ -85,8 +87,9 @@ TEST_F(PredictorSetTest, EveryFlippedByteIsFoundUnderAnyName) {
     if (at % 8 != 0) continue;
     std::ofstream(named, std::ios::binary) << damaged;
     const auto opened = PredictorSet::Open(named);
-    EXPECT_THAT(opened, StatusIs(absl::StatusCode::kDataLoss, AllOf(HasSubstr("digest"), HasSubstr(named), HasSubstr(Sha256Hex(bytes_)),
-                                                                    HasSubstr(Sha256Hex(damaged)))));
+    EXPECT_THAT(opened, StatusIs(absl::StatusCode::kDataLoss,
+                                 AllOf(HasSubstr("digest"), HasSubstr(named), HasSubstr(Sha256Hex(bytes_)),
+                                       HasSubstr(Sha256Hex(damaged)))));
     EXPECT_THAT(opened, HasReason("DIGEST"));
   }
   std::string damaged = bytes_;
@@ -97,7 +100,9 @@ TEST_F(PredictorSetTest, EveryFlippedByteIsFoundUnderAnyName) {
 
 TEST_F(PredictorSetTest, EveryTruncationIsFound) {
   for (std::size_t size = 0; size < bytes_.size(); size += size < 200 ? 1 : 97) {
-    EXPECT_THAT(PredictorSet::FromBytes(bytes_.substr(0, size), "cut.riskkv"), StatusIs(absl::StatusCode::kDataLoss)) << size;
+    EXPECT_THAT(PredictorSet::FromBytes(bytes_.substr(0, size), "cut.riskkv"),
+                StatusIs(absl::StatusCode::kDataLoss))
+        << size;
   }
   EXPECT_THAT(PredictorSet::FromBytes(bytes_.substr(0, bytes_.size() - 1), "cut.riskkv"),
               StatusIs(absl::StatusCode::kDataLoss, AllOf(HasSubstr("cut.riskkv"), HasSubstr("truncated"))));
@@ -112,9 +117,10 @@ TEST_F(PredictorSetTest, AnotherModelIsRefusedByName) {
   ASSERT_OK_AND_ASSIGN(const auto other, FakeEngine::Create(options));
   const absl::Status status = set->CheckModel(other->facts().fingerprint);
   EXPECT_THAT(status, HasReason("MODEL_MISMATCH"));
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kFailedPrecondition,
-                               AllOf(HasSubstr("s.riskkv"), HasSubstr(engine_->facts().fingerprint.weights_digest),
-                                     HasSubstr(other->facts().fingerprint.weights_digest))));
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("s.riskkv"), HasSubstr(engine_->facts().fingerprint.weights_digest),
+                             HasSubstr(other->facts().fingerprint.weights_digest))));
 }
 
 TEST_F(PredictorSetTest, AnotherVersionIsRefusedByName) {
@@ -123,13 +129,15 @@ TEST_F(PredictorSetTest, AnotherVersionIsRefusedByName) {
   ASSERT_NE(at, std::string::npos);
   bytes_.replace(at, from.size(), to);
   EXPECT_THAT(PredictorSet::FromBytes(bytes_, "new.riskkv"),
-              StatusIs(absl::StatusCode::kFailedPrecondition, AllOf(HasSubstr("new.riskkv"), HasSubstr("7"), HasSubstr("reads 1"))));
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       AllOf(HasSubstr("new.riskkv"), HasSubstr("7"), HasSubstr("reads 1"))));
 }
 
 TEST_F(PredictorSetTest, OtherFilesAreRefused) {
   EXPECT_THAT(PredictorSet::Open(folder_ + "/none.riskkv"), HasReason("PREDICTOR_MISSING"));
   const std::string plain = WriteSafetensors({{"format", "pt"}}, {});
-  EXPECT_THAT(PredictorSet::FromBytes(plain, "other"), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("riskkv-predictor-set")));
+  EXPECT_THAT(PredictorSet::FromBytes(plain, "other"),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("riskkv-predictor-set")));
   EXPECT_THAT(PredictorSet::FromBytes("GGUF0000000000000000", "g"), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_THAT(PredictorSet::FromBytes("", "e"), StatusIs(absl::StatusCode::kDataLoss));
 }
@@ -143,9 +151,11 @@ TEST_F(PredictorSetTest, BadContentsAreNotWritten) {
   EXPECT_THAT(SerializePredictorSet(set->fingerprint(), set->info(), tensors, kernels::WeightType::kF16),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("group.1.weight")));
   tensors[1].b[5] = NAN;
-  EXPECT_FALSE(SerializePredictorSet(set->fingerprint(), set->info(), tensors, kernels::WeightType::kF32).ok());
+  EXPECT_FALSE(
+      SerializePredictorSet(set->fingerprint(), set->info(), tensors, kernels::WeightType::kF32).ok());
   tensors[1].b.pop_back();
-  EXPECT_FALSE(SerializePredictorSet(set->fingerprint(), set->info(), tensors, kernels::WeightType::kF32).ok());
+  EXPECT_FALSE(
+      SerializePredictorSet(set->fingerprint(), set->info(), tensors, kernels::WeightType::kF32).ok());
   SetInfo info = set->info();
   info.profiles["risk-0.005"].groups = {0};
   tensors[1].b.assign(32 * 16, 0.0f);
@@ -165,7 +175,8 @@ TEST_F(PredictorSetTest, AFullDiskLeavesNothingBehind) {
   const auto written = WritePredictorSet(bytes_, folder_ + "/set.riskkv");
   setrlimit(RLIMIT_FSIZE, &previous);
   std::signal(SIGXFSZ, previous_handler);
-  EXPECT_THAT(written, StatusIs(absl::StatusCode::kResourceExhausted, AllOf(HasSubstr("set.riskkv"), HasSubstr(fmt::format("{}", bytes_.size())))));
+  EXPECT_THAT(written, StatusIs(absl::StatusCode::kResourceExhausted,
+                                AllOf(HasSubstr("set.riskkv"), HasSubstr(fmt::format("{}", bytes_.size())))));
   EXPECT_THAT(written, HasReason("DISK_FULL"));
   EXPECT_TRUE(fs::is_empty(folder_));
 }

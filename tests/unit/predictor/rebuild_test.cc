@@ -47,7 +47,8 @@ TEST_F(RebuildTest, OmittedLayersComeBackBitForBit) {
     const Profile& p = profile(name);
     const std::vector<int> shipped = ShippedLayers(*set_, p);
     EXPECT_EQ(shipped.size() + p.omitted_layers.size(), 10u);
-    for (TokenRange range : {TokenRange{0, 300}, TokenRange{4, 172}, TokenRange{130, 131}, TokenRange{7, 7}}) {
+    for (TokenRange range :
+         {TokenRange{0, 300}, TokenRange{4, 172}, TokenRange{130, 131}, TokenRange{7, 7}}) {
       ASSERT_OK_AND_ASSIGN(const KvBlock rebuilt, Rebuild(range, p));
       ASSERT_OK_AND_ASSIGN(const KvBlock want, Slice(exact_, range, AllLayers(layout())));
       EXPECT_EQ(rebuilt.data, want.data) << name << " " << range.begin;
@@ -77,15 +78,19 @@ TEST_F(RebuildTest, ProbePassesAnHonestRebuild) {
 }
 
 TEST_F(RebuildTest, ProbeRefusesAWrongPredictorNamingLayerErrorAndBound) {
-  ASSERT_OK_AND_ASSIGN(const auto wrong, MakeSelectionSet(engine_->facts(), {}, kernels::WeightType::kF32, 0.5f));
+  ASSERT_OK_AND_ASSIGN(const auto wrong,
+                       MakeSelectionSet(engine_->facts(), {}, kernels::WeightType::kF32, 0.5f));
   ASSERT_OK_AND_ASSIGN(const auto uploaded, UploadedSet::Create(*backend_, *wrong));
   ASSERT_OK_AND_ASSIGN(const KvBlock shipped, Slice(exact_, {128, 256}, ShippedLayers(*wrong, profile())));
-  ASSERT_OK_AND_ASSIGN(const KvBlock rebuilt, RebuildBlock(*backend_, uploaded->handle(), *wrong, profile(), shipped));
+  ASSERT_OK_AND_ASSIGN(const KvBlock rebuilt,
+                       RebuildBlock(*backend_, uploaded->handle(), *wrong, profile(), shipped));
   ASSERT_OK_AND_ASSIGN(const ProbeRows rows, GatherRows(exact_, {130, 200}, profile().omitted_layers));
   ASSERT_OK_AND_ASSIGN(const auto errors, ProbeError(*wrong, rebuilt, rows));
   const absl::Status status = CheckProbe(*wrong, profile(), errors);
   EXPECT_THAT(status, HasReason("VERIFY_GATE"));
-  EXPECT_THAT(status, StatusIs(absl::StatusCode::kDataLoss, AllOf(HasSubstr("of layer "), HasSubstr("has error 0."), HasSubstr("bound is 0.0200"))));
+  EXPECT_THAT(status,
+              StatusIs(absl::StatusCode::kDataLoss, AllOf(HasSubstr("of layer "), HasSubstr("has error 0."),
+                                                          HasSubstr("bound is 0.0200"))));
   EXPECT_GT(ProbeRatio(*wrong, errors), 1);
 }
 

@@ -45,7 +45,8 @@ RidgeAccumulator Sums(const Matrix& x, const Matrix& y, int n, int d_in, int d_o
   // In uneven pieces: the result must not depend on how rows arrive.
   for (int at = 0; at < n;) {
     const int rows = std::min(n - at, 1 + at % 7);
-    sums.Add(x.data() + static_cast<std::size_t>(at) * d_in, y.data() + static_cast<std::size_t>(at) * d_out, rows);
+    sums.Add(x.data() + static_cast<std::size_t>(at) * d_in, y.data() + static_cast<std::size_t>(at) * d_out,
+             rows);
     at += rows;
   }
   return sums;
@@ -107,19 +108,21 @@ TEST(Ridge, MergeIsAddingAllRows) {
   EXPECT_LT(RelativeDifference(a.a, b.a), 1e-10);
 }
 
-// A ridge onto hidden states, folded through the projections, is the ridge onto K and V (design.md 2): the solution is
-// linear in its labels.
+// A ridge onto hidden states, folded through the projections, is the ridge onto K and V (design.md 2): the
+// solution is linear in its labels.
 TEST(Ridge, RawThenFoldIsDirectForRandomShapes) {
   std::mt19937 rng(4);
   for (int round = 0; round < 12; ++round) {
     const int anchors = 1 + static_cast<int>(rng() % 4), targets = 1 + static_cast<int>(rng() % 3);
-    const int kv = 2 + static_cast<int>(rng() % 6), d = 5 + static_cast<int>(rng() % 20), n = 30 + static_cast<int>(rng() % 100);
+    const int kv = 2 + static_cast<int>(rng() % 6), d = 5 + static_cast<int>(rng() % 20),
+              n = 30 + static_cast<int>(rng() % 100);
     const int d_in = 2 * kv * anchors;
     const bool biased = round % 2 == 0;
     const double lambda = std::pow(10.0, -static_cast<double>(rng() % 5));
     const Matrix x = RandomMatrix(rng, n, d_in, 1.0, 0.5);
     std::vector<LayerProjections> projections;
-    Matrix hidden(static_cast<std::size_t>(n) * targets * d), labels(static_cast<std::size_t>(n) * targets * 2 * kv);
+    Matrix hidden(static_cast<std::size_t>(n) * targets * d),
+        labels(static_cast<std::size_t>(n) * targets * 2 * kv);
     for (int t = 0; t < targets; ++t) {
       LayerProjections p{RandomMatrix(rng, d, kv), RandomMatrix(rng, d, kv), {}, {}};
       if (biased) p.c_k = RandomMatrix(rng, 1, kv), p.c_v = RandomMatrix(rng, 1, kv, 10.0);
@@ -132,8 +135,10 @@ TEST(Ridge, RawThenFoldIsDirectForRandomShapes) {
       }
       projections.push_back(std::move(p));
     }
-    ASSERT_OK_AND_ASSIGN(const RidgeSolver raw_solver, RidgeSolver::Create(Sums(x, hidden, n, d_in, targets * d)));
-    ASSERT_OK_AND_ASSIGN(const RidgeSolver direct_solver, RidgeSolver::Create(Sums(x, labels, n, d_in, targets * 2 * kv)));
+    ASSERT_OK_AND_ASSIGN(const RidgeSolver raw_solver,
+                         RidgeSolver::Create(Sums(x, hidden, n, d_in, targets * d)));
+    ASSERT_OK_AND_ASSIGN(const RidgeSolver direct_solver,
+                         RidgeSolver::Create(Sums(x, labels, n, d_in, targets * 2 * kv)));
     ASSERT_OK_AND_ASSIGN(const RidgeSolution raw, raw_solver.Solve(lambda));
     ASSERT_OK_AND_ASSIGN(const RidgeSolution direct, direct_solver.Solve(lambda));
     ASSERT_OK_AND_ASSIGN(const RidgeSolution folded, Fold(raw, projections, d, kv));
@@ -148,12 +153,14 @@ TEST(ChooseLambda, PrefersStrengthForNoiseAndWeaknessForStructure) {
   const Matrix x = RandomMatrix(rng, n, d_in), held_x = RandomMatrix(rng, n, d_in);
   const std::vector<double> grid = {1e-6, 1e-3, 1e-1, 10};
   const Matrix noise = RandomMatrix(rng, n, 2), held_noise = RandomMatrix(rng, n, 2);
-  ASSERT_OK_AND_ASSIGN(const LambdaChoice strong, ChooseLambda(Sums(x, noise, n, d_in, 2), Sums(held_x, held_noise, n, d_in, 2), grid));
+  ASSERT_OK_AND_ASSIGN(const LambdaChoice strong,
+                       ChooseLambda(Sums(x, noise, n, d_in, 2), Sums(held_x, held_noise, n, d_in, 2), grid));
   EXPECT_EQ(strong.lambda, 10);
   EXPECT_EQ(strong.curve.size(), grid.size());
   const Matrix w = RandomMatrix(rng, d_in, 2);
-  ASSERT_OK_AND_ASSIGN(const LambdaChoice weak, ChooseLambda(Sums(x, Times(x, w, n, d_in, 2), n, d_in, 2),
-                                                             Sums(held_x, Times(held_x, w, n, d_in, 2), n, d_in, 2), grid));
+  ASSERT_OK_AND_ASSIGN(const LambdaChoice weak,
+                       ChooseLambda(Sums(x, Times(x, w, n, d_in, 2), n, d_in, 2),
+                                    Sums(held_x, Times(held_x, w, n, d_in, 2), n, d_in, 2), grid));
   EXPECT_EQ(weak.lambda, 1e-6);
   EXPECT_LT(weak.error, 1e-8);
 }
@@ -172,8 +179,8 @@ TEST(Ridge, RefusesNonsense) {
 TEST(Sizes, ReproduceTableThree) {
   const GroupSpec group = PeriodFourGroups(24)[0];
   constexpr double kMiB = 1024 * 1024;
-  EXPECT_NEAR(FoldedBytes(group, 128, 4) / kMiB, 2.002, 5e-4);   // Qwen2.5-0.5B
-  EXPECT_NEAR(FoldedBytes(group, 256, 4) / kMiB, 8.004, 5e-4);   // Qwen2.5-1.5B and TinyLlama
+  EXPECT_NEAR(FoldedBytes(group, 128, 4) / kMiB, 2.002, 5e-4);  // Qwen2.5-0.5B
+  EXPECT_NEAR(FoldedBytes(group, 256, 4) / kMiB, 8.004, 5e-4);  // Qwen2.5-1.5B and TinyLlama
   EXPECT_EQ(FoldedBytes(group, 256, 2) * 2, FoldedBytes(group, 256, 4));
   EXPECT_NEAR(RawBytes(group, 128, 896, 4) / kMiB, 7.007, 5e-4);    // Qwen2.5-0.5B
   EXPECT_NEAR(RawBytes(group, 256, 1536, 4) / kMiB, 24.012, 5e-4);  // Qwen2.5-1.5B

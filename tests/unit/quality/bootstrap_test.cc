@@ -26,7 +26,8 @@ std::vector<PairedDelta> Deltas(int articles, int windows, double mean, double b
 
 TEST(Bootstrap, IsDeterministicAndStated) {
   const auto deltas = Deltas(6, 4, 0.002, 0.01, 0.01);
-  const RiskStats a = Summarise(deltas, {10000, 1}), b = Summarise(deltas, {10000, 1}), c = Summarise(deltas, {10000, 2});
+  const RiskStats a = Summarise(deltas, {10000, 1}), b = Summarise(deltas, {10000, 1}),
+                  c = Summarise(deltas, {10000, 2});
   EXPECT_EQ(a.upper90, b.upper90);
   EXPECT_EQ(a.low95, b.low95);
   EXPECT_NE(a.upper90, c.upper90);

@@ -54,11 +54,14 @@ TEST(Admissible, EachGateOnItsOwnNumber) {
   EXPECT_FALSE(Admissible(Gate::kStableSplit, 0.002, bad, &good));
   EXPECT_FALSE(Admissible(Gate::kStableSplit, 0.002, good, nullptr));
   EXPECT_FALSE(Admissible(Gate::kMean, 0.002, RiskStats{}, nullptr)) << "nothing measured";
-  EXPECT_FALSE(Admissible(Gate::kUpper90, 0.002, Stats(0, std::numeric_limits<double>::quiet_NaN()), nullptr));
+  EXPECT_FALSE(
+      Admissible(Gate::kUpper90, 0.002, Stats(0, std::numeric_limits<double>::quiet_NaN()), nullptr));
 }
 
 TEST(SelectCandidate, TakesTheOneThatSavesMostAndConfirmsDownwards) {
-  const std::vector<Candidate> candidates = {{{0}, 1, Stats(0, 0.001)}, {{0, 1}, 2, Stats(0, 0.0015)}, {{0, 1, 2}, 3, Stats(0.001, 0.0019)},
+  const std::vector<Candidate> candidates = {{{0}, 1, Stats(0, 0.001)},
+                                             {{0, 1}, 2, Stats(0, 0.0015)},
+                                             {{0, 1, 2}, 3, Stats(0.001, 0.0019)},
                                              {{0, 1, 2, 3}, 4, Stats(0.001, 0.004)}};
   EXPECT_EQ(SelectCandidate(Gate::kUpper90, 0.002, candidates, nullptr).value(), 2);
   EXPECT_EQ(SelectCandidate(Gate::kMean, 0.002, candidates, nullptr).value(), 3);

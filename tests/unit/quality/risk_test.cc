@@ -27,7 +27,8 @@ class RiskTest : public ::testing::Test {
   }
   const KvLayout& layout() const { return engine_->facts().fingerprint.layout; }
   absl::StatusOr<Measurement> Measure(float scale, EndsPolicy ends) {
-    ASSIGN_OR_RETURN(const auto set, MakeSelectionSet(engine_->facts(), ends, kernels::WeightType::kF32, scale));
+    ASSIGN_OR_RETURN(const auto set,
+                     MakeSelectionSet(engine_->facts(), ends, kernels::WeightType::kF32, scale));
     ASSIGN_OR_RETURN(const auto uploaded, UploadedSet::Create(*backend_, *set));
     RiskMeter meter(*engine_, *store_, windows_, "test", {1000, 1}, progress_);
     return meter.Measure(*backend_, uploaded->handle(), *set, CandidateProfile(*set, {0, 1}, ends));
@@ -60,10 +61,12 @@ TEST_F(RiskTest, TheRebuiltCacheIsWhatIsScored) {
 }
 
 TEST_F(RiskTest, OnlyOmittedLayersBetweenTheEndsChange) {
-  ASSERT_OK_AND_ASSIGN(const auto set, MakeSelectionSet(engine_->facts(), {}, kernels::WeightType::kF32, 0.5f));
+  ASSERT_OK_AND_ASSIGN(const auto set,
+                       MakeSelectionSet(engine_->facts(), {}, kernels::WeightType::kF32, 0.5f));
   ASSERT_OK_AND_ASSIGN(const auto uploaded, UploadedSet::Create(*backend_, *set));
   WindowScorer scorer(*engine_);
-  ASSERT_OK_AND_ASSIGN(const KvBlock exact, scorer.Prefill(std::span<const Token>(windows_.windows[0].tokens).first(99)));
+  ASSERT_OK_AND_ASSIGN(const KvBlock exact,
+                       scorer.Prefill(std::span<const Token>(windows_.windows[0].tokens).first(99)));
   const Profile p = CandidateProfile(*set, {1}, {4, 16});
   ASSERT_OK_AND_ASSIGN(const KvBlock cache, RebuildCache(*backend_, uploaded->handle(), *set, p, exact));
   for (int l = 0; l < layout().n_layer; ++l) {
@@ -108,7 +111,8 @@ TEST_F(RiskTest, ProbeBoundsHoldTheStatedShareOfMoves) {
     TokenErrors e{{4, 388}, {2, 3, 6, 7}, {}};
     for (int i = 0; i < 384 * 8; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
-      e.values.push_back(static_cast<float>(-std::log((static_cast<double>(state >> 11) + 1) * 0x1.0p-53) * (1 + i % 8) * 0.01));
+      e.values.push_back(static_cast<float>(-std::log((static_cast<double>(state >> 11) + 1) * 0x1.0p-53) *
+                                            (1 + i % 8) * 0.01));
     }
     windows.push_back(std::move(e));
   }
@@ -118,7 +122,8 @@ TEST_F(RiskTest, ProbeBoundsHoldTheStatedShareOfMoves) {
   EXPECT_NEAR(groups[0].layers[0].k.mean, 0.01, 1e-3);
   EXPECT_NEAR(groups[1].layers[1].v.mean, 0.08, 8e-3);
   EXPECT_NEAR(groups[1].layers[1].v.p90, 0.08 * std::log(10.0), 0.02);
-  // 24 probes of two tokens a move: a bound near the 1 - 0.01/24 quantile of the mean of two exponentials, 5.1 means.
+  // 24 probes of two tokens a move: a bound near the 1 - 0.01/24 quantile of the mean of two
+  // exponentials, 5.1 means.
   EXPECT_GT(groups[0].layers[0].k_bound, 0.04);
   EXPECT_LT(groups[0].layers[0].k_bound, 0.07);
   policy.margin = 2;

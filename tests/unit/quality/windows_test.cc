@@ -12,7 +12,8 @@ namespace {
 using ::riskkv::testing::StatusIs;
 using ::testing::HasSubstr;
 
-// Articles of `lengths` letters, each of its own letter; the fake's tokens are bytes, after a begin-of-text token.
+// Articles of `lengths` letters, each of its own letter; the fake's tokens are bytes, after a begin-of-text
+// token.
 TextFile Text(const std::vector<int>& lengths) {
   TextFile file;
   file.path = "text.txt";
@@ -57,7 +58,8 @@ TEST_F(WindowsTest, AnyFirstFewAreSpreadOverArticles) {
 TEST_F(WindowsTest, AreAFunctionOfTheSeed) {
   auto order = [&](uint64_t seed) {
     std::string out;
-    for (const Window& w : CutWindows(*engine_, Text({400, 200, 300}), {9, 8}, seed, 0)->windows) out += fmt::format("{}.{} ", w.article, w.index);
+    const absl::StatusOr<WindowSet> set = CutWindows(*engine_, Text({400, 200, 300}), {9, 8}, seed, 0);
+    for (const Window& w : set.value().windows) out += fmt::format("{}.{} ", w.article, w.index);
     return out;
   };
   EXPECT_EQ(order(1), order(1));
@@ -66,7 +68,8 @@ TEST_F(WindowsTest, AreAFunctionOfTheSeed) {
 
 TEST_F(WindowsTest, SaysHowShortAShortTextIs) {
   EXPECT_THAT(CutWindows(*engine_, Text({10, 12}), {9, 8}, 1, 0),
-              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("text.txt"), HasSubstr("12 tokens"), HasSubstr("needs 17"))));
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       AllOf(HasSubstr("text.txt"), HasSubstr("12 tokens"), HasSubstr("needs 17"))));
   EXPECT_FALSE(CutWindows(*engine_, Text({100}), {1, 8}, 1, 0).ok());
 }
 

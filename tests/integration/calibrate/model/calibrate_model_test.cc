@@ -1,4 +1,5 @@
-// On a real model: RISKKV_MODEL names a GGUF, RISKKV_TEXT a folder with fit.txt and select.txt (articles). Skipped otherwise.
+// On a real model: RISKKV_MODEL names a GGUF, RISKKV_TEXT a folder with fit.txt and select.txt (articles).
+// Skipped otherwise.
 #include <cmath>
 #include <cstdlib>
 
@@ -31,12 +32,13 @@ class ModelTest : public ::testing::Test {
   Splits splits_;
 };
 
-// Import, export and scoring are one layout: the exact cache scored twice gives the same bits, and a cache that is
-// exported, imported and exported again is the same.
+// Import, export and scoring are one layout: the exact cache scored twice gives the same bits, and a cache
+// that is exported, imported and exported again is the same.
 TEST_F(ModelTest, TheExactCacheScoresAlikeTwice) {
   ASSERT_OK_AND_ASSIGN(const WindowSet windows, CutWindows(*engine_, splits_.select, options_.shape, 1, 1));
   WindowScorer scorer(*engine_);
-  ASSERT_OK_AND_ASSIGN(const KvBlock exact, scorer.Prefill(std::span<const Token>(windows.windows[0].tokens).first(255)));
+  ASSERT_OK_AND_ASSIGN(const KvBlock exact,
+                       scorer.Prefill(std::span<const Token>(windows.windows[0].tokens).first(255)));
   ASSERT_OK_AND_ASSIGN(const std::vector<float> a, scorer.Score(exact, windows.windows[0], options_.shape));
   ASSERT_OK_AND_ASSIGN(const std::vector<float> b, scorer.Score(exact, windows.windows[0], options_.shape));
   EXPECT_EQ(a, b);
