@@ -9,6 +9,8 @@
 namespace riskkv::worker {
 namespace {
 
+constexpr char kVersion[] = "0.1.0";
+
 absl::Status CheckOptions(const WorkerOptions& o) {
   auto bad = [](const std::string& message) {
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", message);
@@ -36,6 +38,7 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(WorkerOption
   process->log_ = options.log ? options.log : NullLogger();
   process->boot_id_ = NewBootId();
   RETURN_IF_ERROR(process->StartCore(options, std::move(engine)));
+  process->StartMoves(options);
   RETURN_IF_ERROR(process->StartServer(options));
   return process;
 }
@@ -53,21 +56,52 @@ absl::Status WorkerProcess::StartCore(const WorkerOptions& options, std::unique_
   return absl::OkStatus();
 }
 
+void WorkerProcess::StartMoves(const WorkerOptions& options) {
+  if (!options.coordinator.empty()) {
+    coordinator_ = std::make_unique<CoordinatorClient>(options.id, CreateChannel(options.coordinator, ChannelKind::kControl));
+  }
+  IncomingOptions in;
+  in.boot_id = boot_id_;
+  in.max_moves = options.max_moves;
+  incoming_ = std::make_unique<IncomingMoves>(in, manager_.get(), predictors_.get(), coordinator_.get(), &clock_, log_);
+  OutgoingOptions out;
+  out.boot_id = boot_id_;
+  out.max_moves = options.max_moves;
+  auto report = [this](const TransferResult& result) {
+    if (coordinator_) coordinator_->ReportTransfer(result);
+  };
+  outgoing_ = std::make_unique<OutgoingMoves>(out, manager_.get(), predictors_.get(), coordinator_.get(),
+                                              [this](const std::string& address) { return ConnectPeer(&channels_, address); }, &clock_,
+                                              log_, report);
+  const WorkerIdentity identity{options.id, boot_id_, kVersion, options.max_moves};
+  describer_ = std::make_unique<Describer>(identity, manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), &clock_);
+  if (coordinator_) registration_ = std::make_unique<Registration>(coordinator_.get(), describer_.get(), log_);
+}
+
 absl::Status WorkerProcess::StartServer(const WorkerOptions& options) {
   generation_ = std::make_unique<GenerationService>(manager_.get(), options.id);
+  transfer_ = std::make_unique<TransferService>(incoming_.get(), predictors_.get());
+  WorkerParts parts{manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), describer_.get(), &channels_,
+                    [this] { if (registration_) registration_->Nudge(); }, &stopping_};
+  worker_ = std::make_unique<WorkerService>(std::move(parts));
+  calibration_ = std::make_unique<CalibrationService>(predictors_.get());
   ServerOptions server;
   server.listen = options.listen;
   server.insecure = options.insecure;
-  server.services = {generation_.get()};
+  server.services = {generation_.get(), transfer_.get(), worker_.get(), calibration_.get()};
   ASSIGN_OR_RETURN(server_, RpcServer::Start(server));
   advertised_ = options.advertise.empty() ? server_->address() : options.advertise;
+  describer_->SetAddress(advertised_);
   server_->SetServing(true);
+  if (registration_) registration_->Start();
   return absl::OkStatus();
 }
 
 void WorkerProcess::Shutdown(absl::Duration deadline) {
   if (!server_) return;
   server_->SetServing(false);
+  stopping_ = true;
+  if (registration_) registration_->Stop();
   manager_->Stop();  // streams end, and with them the calls that hold the server
   server_->Shutdown(deadline);
 }

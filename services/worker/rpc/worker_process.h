@@ -3,6 +3,7 @@
 #ifndef RISKKV_SERVICES_WORKER_RPC_WORKER_PROCESS_H_
 #define RISKKV_SERVICES_WORKER_RPC_WORKER_PROCESS_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -13,9 +14,17 @@
 #include "common/net/server.h"
 #include "common/obs/log.h"
 #include "kernels/backend.h"
+#include "services/worker/core/move_incoming_table.h"
+#include "services/worker/core/move_outgoing_table.h"
 #include "services/worker/core/predictor_store.h"
 #include "services/worker/core/request_manager.h"
+#include "services/worker/rpc/coordinator_client.h"
+#include "services/worker/rpc/describe.h"
 #include "services/worker/rpc/generation_service.h"
+#include "services/worker/rpc/peer_client.h"
+#include "services/worker/rpc/registration.h"
+#include "services/worker/rpc/transfer_service.h"
+#include "services/worker/rpc/worker_service.h"
 
 namespace riskkv::worker {
 
@@ -23,7 +32,7 @@ struct WorkerOptions {
   std::string id;
   std::string listen = "127.0.0.1:0";
   std::string advertise;    // host:port others reach it at; empty: where it listens
-  std::string coordinator;  // host:port; empty: generation only, nothing moves
+  std::string coordinator;  // host:port; empty: it is told to no one, and only Decide decides moves
   bool insecure = false;
   std::string predictors;   // folder of *.riskkv; empty: none on disk
   kernels::BackendChoice backend = kernels::BackendChoice::kAuto;
@@ -46,23 +55,38 @@ class WorkerProcess {
   const std::string& boot_id() const { return boot_id_; }
   RequestManager& manager() { return *manager_; }
   PredictorStore& predictors() { return *predictors_; }
+  IncomingMoves& incoming() { return *incoming_; }
+  OutgoingMoves& outgoing() { return *outgoing_; }
+  // Known to the coordinator now.
+  bool registered() const { return registration_ != nullptr && registration_->registered(); }
   // Streams end at once (clients find their requests again), other calls by the deadline.
   void Shutdown(absl::Duration deadline);
 
  private:
   WorkerProcess() = default;
   absl::Status StartCore(const WorkerOptions& options, std::unique_ptr<Engine> engine);
+  void StartMoves(const WorkerOptions& options);
   absl::Status StartServer(const WorkerOptions& options);
 
-  // In the order of dependence: what stands below uses what stands above.
+  // In the order of dependence: what stands below uses what stands above, and ends first.
   RealClock clock_;
+  std::atomic<bool> stopping_{false};
   Logger log_;
   std::string boot_id_;
   std::string advertised_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<RequestManager> manager_;
   std::unique_ptr<PredictorStore> predictors_;
+  PeerChannels channels_;
+  std::unique_ptr<CoordinatorClient> coordinator_;  // null without one
+  std::unique_ptr<IncomingMoves> incoming_;
+  std::unique_ptr<OutgoingMoves> outgoing_;
+  std::unique_ptr<Describer> describer_;
+  std::unique_ptr<Registration> registration_;  // null without a coordinator; FetchSet nudges it, so it outlives the server
   std::unique_ptr<GenerationService> generation_;
+  std::unique_ptr<TransferService> transfer_;
+  std::unique_ptr<WorkerService> worker_;
+  std::unique_ptr<CalibrationService> calibration_;
   std::unique_ptr<RpcServer> server_;
 };
 
