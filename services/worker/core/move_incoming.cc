@@ -60,7 +60,7 @@ absl::Status IncomingMove::CheckReserve(const ReserveParams& params) {
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_RANGE",
                      fmt::format("{} cells, growth {}, headroom {}", params.n_kv, params.growth, params.headroom));
   }
-  if (absl::Status sampling = params.params.sampling.Validate(); !sampling.ok()) {
+  if (absl::Status sampling = context_.manager->engine().CheckSampling(params.params.sampling); !sampling.ok()) {
     return Refuse("STATE_NOT_TRANSFERABLE", fmt::format("sampling cannot be carried: {}", sampling));
   }
   switch (params.mode) {

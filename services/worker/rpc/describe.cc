@@ -88,12 +88,20 @@ v1::WorkerCosts Describer::Costs() const {
 
 bool Describer::Serving() const { return manager_->Load().since_progress < kStuck; }
 
+void Describer::SetAddress(std::string address) {
+  MutexLock lock(mu_);
+  address_ = std::move(address);
+}
+
 v1::WorkerInfo Describer::Info() const {
   const ModelFacts& facts = manager_->facts();
   v1::WorkerInfo out;
   out.set_worker_id(identity_.worker_id);
   out.set_boot_id(identity_.boot_id);
-  out.set_address(identity_.address);
+  {
+    MutexLock lock(mu_);
+    out.set_address(address_);
+  }
   out.set_version(identity_.version);
   out.set_model(facts.name);
   *out.mutable_fingerprint() = riskkv::ToProto(facts.fingerprint);

@@ -6,6 +6,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/mutex.h"
 #include "riskkv/v1/worker.pb.h"
 #include "services/worker/core/move_incoming_table.h"
 #include "services/worker/core/move_outgoing_table.h"
@@ -17,7 +18,6 @@ namespace riskkv::worker {
 struct WorkerIdentity {
   std::string worker_id;
   std::string boot_id;
-  std::string address;  // clients and peers can reach it here
   std::string version;
   int moves_limit = 8;
 };
@@ -30,6 +30,8 @@ class Describer {
   Describer(WorkerIdentity identity, RequestManager* manager, PredictorStore* predictors, IncomingMoves* incoming, OutgoingMoves* outgoing,
             const Clock* clock);
 
+  // Where clients and peers reach it: known once the server listens.
+  void SetAddress(std::string address);
   v1::WorkerInfo Info() const;
   v1::WorkerLoad Load() const;
   v1::WorkerCosts Costs() const;
@@ -46,6 +48,8 @@ class Describer {
   OutgoingMoves* const outgoing_;
   const Clock* const clock_;
   const absl::Duration started_;
+  mutable Mutex mu_;
+  std::string address_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace riskkv::worker

@@ -18,16 +18,22 @@ constexpr absl::Duration kRegister = absl::Seconds(5);
 }  // namespace
 
 Registration::Registration(CoordinatorClient* coordinator, const Describer* describer, Logger log)
-    : coordinator_(coordinator), describer_(describer), log_(std::move(log)), thread_([this] { Run(); }) {}
+    : coordinator_(coordinator), describer_(describer), log_(std::move(log)) {}
 
-Registration::~Registration() {
+Registration::~Registration() { Stop(); }
+
+void Registration::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void Registration::Stop() {
   {
     MutexLock lock(mu_);
     stop_ = true;
     wake_.NotifyAll();
   }
   cancel_.Cancel();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void Registration::Nudge() {

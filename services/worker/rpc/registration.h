@@ -18,8 +18,11 @@ namespace riskkv::worker {
 class Registration {
  public:
   Registration(CoordinatorClient* coordinator, const Describer* describer, Logger log);
-  ~Registration();
+  ~Registration();  // Stop()
 
+  void Start();
+  // Waits for the thread. The lease runs out by itself. Idempotent.
+  void Stop();
   bool registered() const { return registered_; }
   // Renews now: the load or the sets changed.
   void Nudge();
