@@ -15,7 +15,9 @@ fi
 if [ -z "$(ls "$predictors")" ] && [ "${RISKKV_CALIBRATE_SECONDS:-120}" != 0 ]; then
   echo "init: no predictor set in the volume, calibrating one for ${RISKKV_CALIBRATE_SECONDS:-120} s"
   rm -rf "$predictors/.part"
-  riskkv calibrate --model "$model" --threads 1 --seconds "${RISKKV_CALIBRATE_SECONDS:-120}" --temp /tmp \
+  # The workers wait for this: all cores are free.
+  unset OPENBLAS_NUM_THREADS
+  riskkv calibrate --model "$model" --threads 0 --seconds "${RISKKV_CALIBRATE_SECONDS:-120}" --temp /tmp \
     --fit "$text/fit.txt" --select "$text/select.txt" --confirm "$text/confirm.txt" --out "$predictors/.part/"
   mv "$predictors"/.part/* "$predictors/"
   rmdir "$predictors/.part"
