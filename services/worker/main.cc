@@ -31,7 +31,7 @@ struct Flags {
   int threads = 1;
   std::string backend = "auto";
   int fake_step_ms = 0;
-  int warm_up = 256;
+  int warm_up = 2048;
   std::string port_file;
   std::string log_level = "info";
 };
@@ -60,9 +60,9 @@ void AddEngineFlags(CLI::App& app, Flags& f) {
   app.add_option("--threads", f.threads, "engine threads; they spin: keep the sum over all workers at or below the cores")
       ->capture_default_str()
       ->check(CLI::Range(1, 256));
-  app.add_option("--warm-up", f.warm_up, "tokens computed at start to measure costs; 0: none")
+  app.add_option("--warm-up", f.warm_up, "costs are measured at start, up to this context (about 200 computed tokens); 0: not")
       ->capture_default_str()
-      ->check(CLI::Range(0, 8192));
+      ->check(CLI::Range(0, 1 << 20));
   app.add_option("--fake-step-ms", f.fake_step_ms, "what a step of the fake engine takes")->check(CLI::Range(0, 10000));
   app.add_option("--predictors", f.worker.predictors, "folder of predictor sets (*.riskkv)");
   app.add_option("--backend", f.backend, "where omitted layers are rebuilt")
@@ -101,7 +101,7 @@ absl::StatusOr<std::unique_ptr<riskkv::worker::WorkerProcess>> StartWorker(Flags
   f.worker.log->info("model {} ({}, {} layers), {} cells, {} sequences, {} thread(s)", facts.name,
                      facts.fingerprint.architecture, facts.fingerprint.layout.n_layer, f.cells, f.sequences, f.threads);
   f.worker.backend = BackendOf(f.backend);
-  f.worker.manager.warm_up_tokens = f.warm_up;
+  f.worker.manager.warm_up_context = f.warm_up;
   return riskkv::worker::WorkerProcess::Start(f.worker, std::move(engine));
 }
 

@@ -14,6 +14,7 @@ namespace {
 // The share of busy time is over about this long.
 constexpr double kBusyWindowSeconds = 5.0;
 constexpr int kWarmUpDecodes = 8;
+constexpr int kColdTokens = 8;
 
 }  // namespace
 
@@ -77,40 +78,76 @@ void CostMeter::Turn(absl::Duration busy, absl::Duration idle) {
   busy_ = busy_ * fade + absl::ToDoubleSeconds(busy) / total * (1 - fade);
 }
 
-absl::Status WarmUp(Engine& engine, const Clock& clock, int tokens, int chunk, CostMeter& costs) {
+namespace {
+
+// One sequence of made-up tokens on an engine that nobody uses yet.
+class Trial {
+ public:
+  Trial(Engine& engine, const Clock& clock, CostMeter& costs, SeqId seq) : engine_(engine), clock_(clock), costs_(costs), seq_(seq) {}
+
+  // Computes n tokens at the end of the sequence; the first time nothing is recorded: caches are cold.
+  absl::Status Step(int n, bool record) {
+    const int64_t past = static_cast<int64_t>(history_.size());
+    Extend(past + n);
+    const std::span<const Token> all(history_);
+    StepItem item{seq_, past, all.subspan(static_cast<std::size_t>(past)), n == 1, &greedy_, all, past, false};
+    const absl::Duration begin = clock_.Monotonic();
+    RETURN_IF_ERROR(engine_.Step({&item, 1}).status());
+    const absl::Duration took = clock_.Monotonic() - begin;
+    if (record && n == 1) costs_.Decode(past + 1, took);
+    if (record && n > 1) costs_.Prefill(past, n, took);
+    return absl::OkStatus();
+  }
+  absl::Status Measure(int chunk) {
+    RETURN_IF_ERROR(Step(chunk, true));
+    for (int i = 0; i < kWarmUpDecodes; ++i) RETURN_IF_ERROR(Step(1, true));
+    return absl::OkStatus();
+  }
+  // Copies what is there behind itself until `context` cells are there: as long to attend to as computed ones, and quickly made.
+  absl::Status Lengthen(int64_t context) {
+    const KvLayout& layout = engine_.facts().fingerprint.layout;
+    absl::Duration begin = clock_.Monotonic();
+    ASSIGN_OR_RETURN(KvBlock block, engine_.Export(seq_, {0, engine_.Length(seq_)}, AllLayers(layout)));
+    const int64_t n = block.range.size();
+    costs_.Export(n, 1.0, clock_.Monotonic() - begin);
+    for (int64_t at = engine_.Length(seq_); at + n <= context; at += n) {
+      block.range = {at, at + n};
+      begin = clock_.Monotonic();
+      RETURN_IF_ERROR(engine_.Append(seq_, block));
+      costs_.Append(n, clock_.Monotonic() - begin);
+      Extend(at + n);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  void Extend(int64_t n) {
+    // Any tokens cost the same; these are in every vocabulary.
+    while (static_cast<int64_t>(history_.size()) < n) history_.push_back(static_cast<Token>(history_.size() % 200));
+  }
+
+  Engine& engine_;
+  const Clock& clock_;
+  CostMeter& costs_;
+  const SeqId seq_;
+  const SamplingParams greedy_;
+  std::vector<Token> history_;
+};
+
+}  // namespace
+
+absl::Status WarmUp(Engine& engine, const Clock& clock, int64_t context, int chunk, CostMeter& costs) {
+  const int64_t spare = 2 * chunk + 2 * kWarmUpDecodes;
+  const int64_t limit = std::min<int64_t>(engine.limits().n_cells, engine.facts().n_ctx_train);
+  context = std::min(context, limit - spare);
+  if (context < spare) return absl::OkStatus();  // too small a cache to tell anything
   ASSIGN_OR_RETURN(const SeqId seq, engine.OpenSequence());
   absl::Cleanup close = [&] { engine.CloseSequence(seq); };
-  const SamplingParams greedy;
-  std::vector<Token> history;
-  auto step = [&](int n) -> absl::Status {
-    const int64_t past = static_cast<int64_t>(history.size());
-    // Any tokens cost the same; these are in every vocabulary.
-    for (int i = 0; i < n; ++i) history.push_back(static_cast<Token>((past + i) % std::min(engine.facts().n_vocab, 250)));
-    const std::span<const Token> all(history);
-    StepItem item{seq, past, all.subspan(static_cast<std::size_t>(past)), n == 1, &greedy, all, past, false};
-    const absl::Duration begin = clock.Monotonic();
-    RETURN_IF_ERROR(engine.Step({&item, 1}).status());
-    const absl::Duration took = clock.Monotonic() - begin;
-    n == 1 ? costs.Decode(past + 1, took) : costs.Prefill(past, n, took);
-    return absl::OkStatus();
-  };
-  for (int done = 0; done + 2 <= tokens;) {
-    const int n = std::min(chunk, tokens - done);
-    RETURN_IF_ERROR(step(n));
-    done += n;
-  }
-  for (int i = 0; i < kWarmUpDecodes; ++i) RETURN_IF_ERROR(step(1));
-
-  const KvLayout& layout = engine.facts().fingerprint.layout;
-  const TokenRange range{0, static_cast<int64_t>(history.size())};
-  absl::Duration begin = clock.Monotonic();
-  ASSIGN_OR_RETURN(const KvBlock block, engine.Export(seq, range, AllLayers(layout)));
-  costs.Export(range.size(), 1.0, clock.Monotonic() - begin);
-  RETURN_IF_ERROR(engine.Truncate(seq, 0));
-  begin = clock.Monotonic();
-  RETURN_IF_ERROR(engine.Append(seq, block));
-  costs.Append(range.size(), clock.Monotonic() - begin);
-  return absl::OkStatus();
+  Trial trial(engine, clock, costs, seq);
+  RETURN_IF_ERROR(trial.Step(kColdTokens, /*record=*/false));
+  RETURN_IF_ERROR(trial.Measure(chunk));
+  RETURN_IF_ERROR(trial.Lengthen(context));
+  return trial.Measure(chunk);
 }
 
 }  // namespace riskkv::worker

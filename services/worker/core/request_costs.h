@@ -67,9 +67,9 @@ class CostMeter {
   double busy_ = 0;
 };
 
-// First numbers, before any request came: prefills `tokens` tokens in chunks, decodes a few, copies them out and in. Leaves the
-// engine empty. Call it before the loop starts.
-absl::Status WarmUp(Engine& engine, const Clock& clock, int tokens, int chunk, CostMeter& costs);
+// First numbers, before any request came: computes and copies a little on an empty context and on one of `context` tokens (as far as
+// the cells go), since the difference is what the quadratic term comes from. Leaves the engine empty. Call it before the loop starts.
+absl::Status WarmUp(Engine& engine, const Clock& clock, int64_t context, int chunk, CostMeter& costs);
 
 }  // namespace riskkv::worker
 

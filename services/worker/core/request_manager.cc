@@ -30,10 +30,10 @@ absl::StatusOr<std::unique_ptr<RequestManager>> RequestManager::Create(ManagerOp
   const EngineLimits limits = engine->limits();
   const int slots = SlotsOf(options, limits);
   auto state = std::make_shared<ManagerState>(std::move(options), clock, limits.n_cells, slots);
-  if (state->options.warm_up_tokens > 0) {
+  if (state->options.warm_up_context > 0) {
     MutexLock lock(state->mu);
     const int chunk = std::min(state->options.prefill_chunk_moving, limits.max_batch);
-    RETURN_IF_ERROR(WarmUp(*engine, *clock, state->options.warm_up_tokens, chunk, state->costs));
+    RETURN_IF_ERROR(WarmUp(*engine, *clock, state->options.warm_up_context, chunk, state->costs));
   }
   auto manager = std::make_unique<RequestManagerImpl>(std::move(state), std::move(engine));
   manager->Start();

@@ -30,7 +30,7 @@ struct ManagerOptions {
   absl::Duration detach_grace = absl::Seconds(30);         // decoding goes on without a client; then the request is cancelled
   absl::Duration log_retention = absl::Minutes(10);        // of an ended request's log and of a moved one's forwarding
   int max_ended = 4096;                                    // ended and moved requests kept at most; the oldest go first
-  int warm_up_tokens = 0;                                  // computed at start, so that Load() has costs before the first request
+  int warm_up_context = 0;                                 // costs are measured at start, up to this context; 0: by requests only
 };
 
 struct EndEvent { FinishReason reason; absl::Status error; int64_t output_tokens; uint64_t epoch; std::string tail_text; };

@@ -68,7 +68,7 @@ TEST(WarmUp, MeasuresEverythingAndLeavesNothing) {
   auto engine = FakeEngine::Create(options).value();
   RealClock clock;
   CostMeter meter;
-  ASSERT_OK(WarmUp(*engine, clock, 128, 64, meter));
+  ASSERT_OK(WarmUp(*engine, clock, 1024, 32, meter));
   EXPECT_GT(meter.prefill_p1(), 0);
   EXPECT_GT(meter.decode_s(), 0);
   EXPECT_GT(meter.append_s(), 0);
