@@ -10,8 +10,10 @@
 namespace riskkv::cli {
 namespace {
 
-std::string ProfileOf(const std::string& set, const std::string& profile) {
-  return profile.empty() ? "" : fmt::format(", profile {} of set {}", profile, ShortDigest(set));
+// A plan names the profile a lossy mode would use, whatever was chosen.
+std::string ProfileOf(const v1::Plan& plan) {
+  if (plan.profile().empty() || plan.chosen() != v1::MODE_RISK) return "";
+  return fmt::format(", profile {} of set {}", plan.profile(), ShortDigest(plan.predictor_set()));
 }
 
 std::string ErrorText(const v1::ErrorDetail& e) {
@@ -41,8 +43,7 @@ std::string OutcomeText(const v1::Outcome& o) {
 std::string DetailText(const v1::MigrationEvent& e) {
   switch (e.detail_case()) {
     case v1::MigrationEvent::kPlan:
-      return fmt::format("{}{}: {}", ShortName(e.plan().chosen()), ProfileOf(e.plan().predictor_set(), e.plan().profile()),
-                         e.plan().why());
+      return fmt::format("{}{}: {}", ShortName(e.plan().chosen()), ProfileOf(e.plan()), e.plan().why());
     case v1::MigrationEvent::kRound:
       return fmt::format("round {}: cells below {} of {} tokens, {} in {}", e.round().round(), e.round().frontier(),
                          e.round().n_tokens(), HumanBytes(e.round().bytes()), HumanSeconds(e.round().seconds()));
@@ -82,7 +83,7 @@ std::string EventLine(const v1::MigrationEvent& event) {
 
 std::string PlanText(const v1::Plan& plan) {
   std::string text = fmt::format("{} -> {}: {}{}\n  {}\n\n", plan.source(), plan.destination(), ShortName(plan.chosen()),
-                                 ProfileOf(plan.predictor_set(), plan.profile()), plan.why());
+                                 ProfileOf(plan), plan.why());
   Table table({"MODE", ">TOTAL", ">PAUSE", ">BYTES", "TERMS", "WHY NOT"});
   for (const v1::ModeCost& c : plan.alternatives()) {
     bool costs = c.possible();

@@ -64,6 +64,8 @@ std::vector<std::string> Cluster::WorkerArguments(const std::string& id) const {
   std::vector<std::string> argv = {binary, "--id", id, "--listen", "127.0.0.1:0", "--coordinator", coordinator_,
                                    "--engine", options_.engine, "--cells", std::to_string(options_.cells),
                                    "--sequences", "4", "--threads", "1", "--predictors", predictors_};
+  // Without a pace of its own the fake engine would end before anything can be moved.
+  if (options_.engine == "fake") argv.insert(argv.end(), {"--fake-step-ms", "5"});
   if (!options_.model.empty()) argv.insert(argv.end(), {"--model", options_.model});
   return argv;
 }

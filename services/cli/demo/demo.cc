@@ -118,7 +118,7 @@ absl::StatusOr<DemoResult> Play(const DemoOptions& o, Cluster& cluster, Narrator
   ASSIGN_OR_RETURN(result.risk, RunMove(cluster, risk, narrator, clock));
   narrator.Step("What the coordinator said of that move");
   Tell(result.risk, narrator);
-  narrator.Step("What each way would have cost, asked just before");
+  narrator.Step("What each way would have cost, if it must move (asked just before)");
   narrator.Block(PlanText(result.risk.plan));
 
   MoveSpec full = FullSpec(o, text);
@@ -135,7 +135,7 @@ void Conclude(const DemoResult& result, const Verdicts& verdicts, const DemoOpti
     narrator.Block(ReportTable(result));
   }
   for (const std::string& line : verdicts.broken) narrator.Line("BROKEN: " + line);
-  if (verdicts.broken.empty()) narrator.Line("\nNothing lost, nothing doubled; the client saw one stream.");
+  if (verdicts.broken.empty()) narrator.Step("Nothing lost, nothing doubled: the client saw one stream");
   if (o.json) out << ReportJson(result).dump() << "\n" << std::flush;
 }
 
@@ -168,8 +168,7 @@ int RunDemo(const DemoOptions& options, std::ostream& out, std::ostream& err, co
   CatchInterrupts();
   Narrator narrator(options.json ? err : out, /*streams_text=*/!options.json);
   absl::StatusOr<WorkFolder> work = WorkFolder::Create(options.work);
-  absl::StatusOr<int> code = work.status();
-  if (work.ok()) code = Run(options, *work, out, narrator, clock);
+  absl::StatusOr<int> code = work.ok() ? Run(options, *work, out, narrator, clock) : work.status();
   if (!code.ok()) {
     PrintError(options.json ? out : err, code.status(), options.json);
     if (work.ok()) err << fmt::format("logs are in {}\n", work->path());

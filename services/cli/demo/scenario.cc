@@ -58,6 +58,7 @@ class Mover {
   void Run() {
     v1::MigrateRequest ask = request_;
     ask.set_mode(v1::MODE_AUTO);
+    ask.set_must_move(true);   // between idle workers staying would always win, which tells nothing
     Peer<v1::Coordinator> coordinator("coordinator", coordinator_);
     absl::StatusOr<v1::Plan> planned = coordinator.Call(&v1::Coordinator::Stub::PlanMigration, ask);
     if (!planned.ok()) {

@@ -27,7 +27,7 @@ struct MoveSpec {
 // What the client and the coordinator saw of one moved request.
 struct MoveReport {
   v1::Outcome outcome;
-  v1::Plan plan;                     // what AUTO would have done, asked just before
+  v1::Plan plan;                     // what AUTO would do if it must move, asked just before
   std::vector<v1::MigrationEvent> events;
   int64_t prompt_tokens = 0;
   std::vector<int32_t> tokens;
