@@ -158,7 +158,10 @@ absl::Status OutgoingMove::Precopy() {
     if (BodyEnd(policy_, snapshot.n_kv) - sender_->frontier() < kMoveBlockTokens) break;
     RETURN_IF_ERROR(Round(/*body_only=*/true));
   }
-  RETURN_IF_ERROR(Hold());
+  if (params_.hold_for_tests > absl::ZeroDuration()) {
+    if (policy_.mode != MoveMode::kRisk) RETURN_IF_ERROR(Round(/*body_only=*/false));
+    RETURN_IF_ERROR(Hold());
+  }
   for (;;) {
     RETURN_IF_ERROR(Round(/*body_only=*/false));
     ASSIGN_OR_RETURN(const RequestSnapshot snapshot, Look());

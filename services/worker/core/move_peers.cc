@@ -34,7 +34,9 @@ Cancellation::Hook::~Hook() {
 
 bool IsDefiniteRefusal(const absl::Status& status) {
   const auto detail = GetDetail(status);
-  if (!detail || detail->side != "destination" || detail->reason.empty() || detail->in_doubt) return false;
+  if (!detail || detail->reason.empty() || detail->in_doubt) return false;
+  if (detail->side == "source") return true;  // it was never sent
+  if (detail->side != "destination") return false;
   // A new boot knows nothing of what its predecessor had prepared.
   return detail->reason != "BOOT_ID_CHANGED" && detail->reason != "ALREADY_COMMITTED" && detail->reason != "IN_DOUBT";
 }

@@ -62,7 +62,8 @@ class DestinationPeer {
 using PeerFactory = std::function<absl::StatusOr<std::unique_ptr<DestinationPeer>>(const std::string& address)>;
 
 // Whether a failed Final is the destination's own refusal, so that the source may go on: a typed error of the same boot that neither
-// says nor implies that somebody else decides (protocol.md 2.7). Everything else leaves the source in doubt.
+// says nor implies that somebody else decides (protocol.md 2.7), or one of this side, raised before anything was sent. Everything else
+// leaves the source in doubt.
 bool IsDefiniteRefusal(const absl::Status& status);
 
 struct PreparedStats {

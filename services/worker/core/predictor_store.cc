@@ -106,15 +106,17 @@ absl::StatusOr<std::shared_ptr<const LoadedSet>> PredictorStore::Add(const std::
     return MakeError(absl::StatusCode::kDataLoss, "DIGEST",
                      fmt::format("predictor set {}: the {} bytes that came have SHA-256 {}", digest, bytes.size(), got));
   }
-  std::shared_ptr<const PredictorSet> set;
-  if (directory_.empty()) {
-    ASSIGN_OR_RETURN(set, PredictorSet::FromBytes(std::move(bytes), digest, digest));
-    RETURN_IF_ERROR(set->CheckModel(model_));
-  } else {
-    ASSIGN_OR_RETURN(set, PredictorSet::FromBytes(bytes, digest, digest));
-    RETURN_IF_ERROR(set->CheckModel(model_));
-    ASSIGN_OR_RETURN(const std::string path, WritePredictorSet(bytes, directory_ + "/"));
-    ASSIGN_OR_RETURN(set, PredictorSet::Open(path, digest));
+  ASSIGN_OR_RETURN(std::shared_ptr<const PredictorSet> set, PredictorSet::FromBytes(bytes, digest, digest));
+  RETURN_IF_ERROR(set->CheckModel(model_));
+  if (!directory_.empty()) {
+    auto path = WritePredictorSet(bytes, directory_ + "/");
+    if (path.ok()) {
+      ASSIGN_OR_RETURN(set, PredictorSet::Open(*path, digest));
+    } else if (absl::IsResourceExhausted(path.status())) {
+      return path.status();
+    } else {
+      log_->warn("predictor set {} is held in memory only: {}", digest, path.status());  // a folder mounted read-only
+    }
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const LoadedSet> loaded, Prepare(std::move(set)));
   MutexLock lock(mu_);

@@ -37,7 +37,8 @@ class PredictorStore {
   std::vector<std::shared_ptr<const LoadedSet>> List() const;
 
   // Takes a fetched set: verifies its digest and its model, writes the file whole or not at all, makes it ready. DATA_LOSS (DIGEST) and
-  // nothing kept when the bytes are not `digest`. Adding one that is there is fine.
+  // nothing kept when the bytes are not `digest`; RESOURCE_EXHAUSTED (DISK_FULL). A folder that cannot be written to otherwise leaves the
+  // set in memory. Adding one that is there is fine.
   absl::StatusOr<std::shared_ptr<const LoadedSet>> Add(const std::string& digest, std::string bytes);
   // The mean over the loaded sets' measured rebuild costs; 0 without a set.
   double RebuildSeconds() const;

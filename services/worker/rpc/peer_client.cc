@@ -16,6 +16,7 @@ constexpr absl::Duration kCall = absl::Seconds(5);
 constexpr absl::Duration kPush = absl::Seconds(60);
 constexpr absl::Duration kFinal = absl::Seconds(60);  // then the source is in doubt and asks the coordinator
 constexpr absl::Duration kAbort = absl::Seconds(1);
+constexpr std::size_t kMaxMessage = (4 << 20) - 4096;  // gRPC's default limit of what a server receives
 
 class GrpcPeer final : public DestinationPeer {
  public:
@@ -51,11 +52,19 @@ class GrpcPeer final : public DestinationPeer {
   }
 
   absl::StatusOr<FinalReply> Final(const FinalRequest& request, Cancellation* cancel) override {
+    const v1::FinalRequest message = ToProto(request);
+    if (message.ByteSizeLong() > kMaxMessage) {
+      // Side "source": it never left, so nobody is in doubt.
+      return WithContext(MakeError(absl::StatusCode::kFailedPrecondition, "STATE_NOT_TRANSFERABLE",
+                                   fmt::format("the request's log takes {} bytes, one message carries {}: ask for fewer logprobs",
+                                               message.ByteSizeLong(), kMaxMessage)),
+                         "source", "FINAL");
+    }
     grpc::ClientContext context;
     SetTimeout(context, kFinal);
     Cancellation::Hook hook(cancel, [&] { context.TryCancel(); });
     v1::FinalReply reply;
-    RETURN_IF_ERROR(Checked(control_->Final(&context, ToProto(request), &reply), "Final"));
+    RETURN_IF_ERROR(Checked(control_->Final(&context, message, &reply), "Final"));
     return FromProto(reply);
   }
 

@@ -177,6 +177,7 @@ TEST_F(DoubtTest, DefiniteRefusals) {
   EXPECT_TRUE(IsDefiniteRefusal(error("UNKNOWN_ATTEMPT", "destination")));
   EXPECT_FALSE(IsDefiniteRefusal(error("BOOT_ID_CHANGED", "destination"))) << "another boot does not know what this one had prepared";
   EXPECT_FALSE(IsDefiniteRefusal(error("ALREADY_COMMITTED", "destination")));
+  EXPECT_TRUE(IsDefiniteRefusal(error("STATE_NOT_TRANSFERABLE", "source"))) << "it was never sent";
   EXPECT_FALSE(IsDefiniteRefusal(error("PEER_UNREACHABLE", "")));
   EXPECT_FALSE(IsDefiniteRefusal(absl::InternalError("RST_STREAM")));
   EXPECT_FALSE(IsDefiniteRefusal(absl::DeadlineExceededError("late")));

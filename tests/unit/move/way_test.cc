@@ -26,7 +26,8 @@ TEST_P(WayTest, OutputIsThatOfTheUnmovedRequest) {
   EXPECT_EQ(source->state, RequestState::kMoved);
   EXPECT_EQ(source->moved_to.worker_id, "b");
   EXPECT_EQ(source->moved_to.next_index, out.stats.output_tokens);
-  EXPECT_EQ(out.stats.omitted_layers.empty(), mode != MoveMode::kRisk || tokens < 130);
+  if (mode != MoveMode::kRisk) EXPECT_TRUE(out.stats.omitted_layers.empty());
+  if (mode == MoveMode::kRisk && tokens > 132) EXPECT_FALSE(out.stats.omitted_layers.empty());
   ExpectIdle();
 }
 
@@ -36,6 +37,18 @@ INSTANTIATE_TEST_SUITE_P(Lengths, WayTest,
                          [](const auto& info) {
                            return std::string(MoveModeName(std::get<0>(info.param))) + std::to_string(std::get<1>(info.param));
                          });
+
+TEST_F(MoveTest, RiskOfNoMoreTokensThanTheEndsGoesFull) {
+  Build(FastEngine(20000), FastEngine());
+  const std::string id = Admit(7, 60);
+  AwaitTokens(*a_, id, 9);
+  const Outcome out = Move(*a_, *b_, id, MoveMode::kRisk, "m");
+  ASSERT_EQ(out.last, MoveState::kResumed);
+  EXPECT_TRUE(out.stats.omitted_layers.empty());
+  EXPECT_EQ(out.stats.bytes_sent, out.stats.bytes_full);
+  EXPECT_EQ(Output(*b_, id), Unmoved(7, 60));
+  EXPECT_TRUE(b_->manager->Get(id)->provenance.empty());
+}
 
 TEST_F(MoveTest, TenMovesThereAndBackFull) {
   Build(FastEngine(500), FastEngine(500));
