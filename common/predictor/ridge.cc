@@ -18,6 +18,9 @@ void dpotrs_(const char* uplo, const int* n, const int* nrhs, const double* a, c
 namespace riskkv {
 namespace {
 
+// The curve falls, then rises, as lambda shrinks; one rise may be noise.
+constexpr int kRisesThatEndTheSearch = 2;
+
 std::size_t Size(int rows, int columns) {
   return static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
 }
@@ -144,7 +147,7 @@ absl::StatusOr<RidgeSolution> RidgeSolver::Solve(double lambda) const {
   return s;
 }
 
-std::vector<double> DefaultLambdaGrid() { return {1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 1e-1}; }
+std::vector<double> DefaultLambdaGrid() { return {1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 1}; }
 
 absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeAccumulator& fit, const RidgeAccumulator& held_out,
                                           const std::vector<double>& grid) {
@@ -153,20 +156,20 @@ absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeAccumulator& fit, const Rid
   const double total = held_out.LabelVariance(0, held_out.d_out()) * static_cast<double>(held_out.rows());
   LambdaChoice choice;
   choice.error = std::numeric_limits<double>::infinity();
-  for (double lambda : grid) {
-    const auto solution = solver.Solve(lambda);
+  int rises = 0;
+  for (std::size_t i = grid.size(); i-- > 0 && rises < kRisesThatEndTheSearch;) {
+    const auto solution = solver.Solve(grid[i]);
     if (!solution.ok()) continue;
     double error = 0;
     for (double e : held_out.SquaredErrors(*solution)) error += e;
     error = total > 0 ? error / total : error;
-    choice.curve.push_back({lambda, error});
-    if (error < choice.error) {
-      choice.error = error;
-      choice.lambda = lambda;
-    }
+    choice.curve.insert(choice.curve.begin(), {grid[i], error});
+    rises = error < choice.error ? 0 : rises + 1;
+    if (rises > 0) continue;
+    choice.error = error;
+    choice.lambda = grid[i];
   }
-  if (choice.curve.empty() || choice.lambda <= 0)
-    return absl::InternalError("ridge: no lambda of the grid can be solved");
+  if (choice.lambda <= 0) return absl::InternalError("ridge: no lambda of the grid can be solved");
   return choice;
 }
 

@@ -82,8 +82,9 @@ struct LambdaChoice {
 };
 // The default grid: decades and half decades where the minimum has been seen to lie.
 std::vector<double> DefaultLambdaGrid();
-// Fits on `fit` for each lambda of the grid, scores on `held_out`; smallest error wins. Lambdas that cannot
-// be solved are left out; INTERNAL when none can.
+// Fits on `fit` for the lambdas of the grid (ascending), from the largest down, and scores on `held_out`; the
+// smallest error wins. The search ends when the error has risen twice running, since each lambda costs a
+// factorisation. Lambdas that cannot be solved are left out; INTERNAL when none can.
 absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeAccumulator& fit, const RidgeAccumulator& held_out,
                                           const std::vector<double>& grid);
 

@@ -56,11 +56,11 @@ const char* GateName(Gate gate) {
 }
 
 bool Admissible(Gate gate, double epsilon, const RiskStats& select, const RiskStats* confirm) {
-  if (select.windows == 0) return false;
+  if (select.windows < kFewestGateWindows) return false;
   if (gate == Gate::kMean) return select.mean <= epsilon;
   if (!(select.upper90 <= epsilon)) return false;
   if (gate == Gate::kUpper90) return true;
-  return confirm != nullptr && confirm->windows > 0 && confirm->upper90 <= epsilon;
+  return confirm != nullptr && confirm->windows >= kFewestGateWindows && confirm->upper90 <= epsilon;
 }
 
 absl::StatusOr<int> SelectCandidate(Gate gate, double epsilon, const std::vector<Candidate>& candidates,

@@ -39,8 +39,11 @@ absl::StatusOr<RiskPath> FollowPath(const std::vector<int64_t>& bytes_saved, con
 enum class Gate { kMean, kUpper90, kStableSplit };
 const char* GateName(Gate gate);  // "mean", "upper90", "stable-split"
 
+// A bound from fewer windows than this says nothing, whatever it is.
+inline constexpr int kFewestGateWindows = 6;
+
 // Mean: mean <= epsilon. Upper-90: upper90 <= epsilon. Stable-split: Upper-90 on both (`confirm` required).
-// Without windows nothing is admissible.
+// Nothing is admissible on fewer than kFewestGateWindows windows (of either split).
 bool Admissible(Gate gate, double epsilon, const RiskStats& select, const RiskStats* confirm);
 
 // The admissible candidate that saves most bytes, as an index into `candidates`; -1 when there is none.

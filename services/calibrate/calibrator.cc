@@ -16,6 +16,9 @@ namespace {
 
 constexpr int kHeldOutEvery = 6;  // one article (or window) in six chooses lambda
 
+// Lambdas tried before the search ends, for the estimate.
+constexpr double kExpectedLambdas = 6;
+
 // Which fit windows are held out: whole articles where there are enough of them.
 std::vector<bool> HeldOut(const WindowSet& set) {
   std::vector<int> order;  // articles by first appearance
@@ -161,8 +164,7 @@ absl::Status Calibrator::MeasureRates(Work& work) {
   const double accumulate = std::max(0.0, work.rates.fit_window - work.rates.prefill);
   // Cholesky and products for each lambda against one window's share of the normal equations, by operation
   // counts.
-  work.rates.solve =
-      accumulate * work.widest / work.rows_per_window * (static_cast<double>(DefaultLambdaGrid().size()) + 3);
+  work.rates.solve = accumulate * work.widest / work.rows_per_window * (kExpectedLambdas + 3);
   return absl::OkStatus();
 }
 

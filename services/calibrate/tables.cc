@@ -102,6 +102,12 @@ std::string CalibrationTable(const CalibrationResult& r, const std::string& path
                              b.epsilon, GateName(b.gate))
                : fmt::format("budget {:g}: {}\n", b.epsilon, b.profile);
   }
+  const bool few_confirm = r.windows.confirm > 0 && r.windows.confirm < kFewestGateWindows;
+  if (r.windows.select < kFewestGateWindows || few_confirm) {
+    out += fmt::format(
+        "too few windows for any gate: at least {} of each text are needed (give it more time or text)\n",
+        kFewestGateWindows);
+  }
   if (r.set->profiles().count("ungated-safest") > 0) {
     out += "nothing is admissible: \"ungated-safest\" omits the safest group alone and passed no gate\n";
   }

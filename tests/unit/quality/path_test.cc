@@ -54,6 +54,9 @@ TEST(Admissible, EachGateOnItsOwnNumber) {
   EXPECT_FALSE(Admissible(Gate::kStableSplit, 0.002, bad, &good));
   EXPECT_FALSE(Admissible(Gate::kStableSplit, 0.002, good, nullptr));
   EXPECT_FALSE(Admissible(Gate::kMean, 0.002, RiskStats{}, nullptr)) << "nothing measured";
+  EXPECT_FALSE(Admissible(Gate::kUpper90, 0.002, Stats(0, 0, 5), nullptr)) << "five windows say nothing";
+  const RiskStats few = Stats(0, 0, 2);
+  EXPECT_FALSE(Admissible(Gate::kStableSplit, 0.002, good, &few));
   EXPECT_FALSE(
       Admissible(Gate::kUpper90, 0.002, Stats(0, std::numeric_limits<double>::quiet_NaN()), nullptr));
 }
