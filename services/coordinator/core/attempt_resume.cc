@@ -23,7 +23,8 @@ AttemptResult AttemptRunner::AwaitResume() {
     core_.log->info("mig={}/{} req={} committed: {} owns it", fence_.migration_id, fence_.attempt, fence_.request_id,
                     attempt_.destination.id);
   }
-  if (Current() == Decision::kCommitted) core_.notifier->TellOrQueue(attempt_.source, Args(Decision::kCommitted));
+  // Also when RESUMED or the roll-back has come already: the source's clients learn from it where the request went.
+  core_.notifier->TellOrQueue(attempt_.source, Args(Decision::kCommitted));
   next_nudge_ = core_.clock->Monotonic() + kNudgeEvery;
   for (;;) {
     if (core_.Stopping()) return Result(AttemptResult::Kind::kStopped);
@@ -80,19 +81,32 @@ std::optional<AttemptResult> AttemptRunner::TryRollBack(const absl::Status& why)
   return Result(AttemptResult::Kind::kRolledBack, reply->reason);
 }
 
+// From the request for the decision to RESUMED, in milliseconds, by the events' own times.
+double AttemptRunner::PreparedToResumedMs() const {
+  double prepared = 0, resumed = 0;
+  for (const JobEvent& event : job_->Snapshot().events) {
+    if (event.attempt != attempt_.attempt) continue;
+    if (event.state == MigrationState::kPrepared) prepared = event.elapsed_ms;
+    if (event.state == MigrationState::kResumed) resumed = event.elapsed_ms;
+  }
+  return prepared > 0 && resumed > prepared ? resumed - prepared : 0;
+}
+
 AttemptResult AttemptRunner::Finished() {
   resumed_at_ = core_.clock->Monotonic();
   core_.notifier->TellOrQueue(attempt_.source, Args(Decision::kResumed));
   AwaitStats();
+  // Durations of one clock each: the source's from its pause to PREPARED, ours from there on.
   AttemptResult result = Result(AttemptResult::Kind::kResumed);
   result.commit_ms = job_->commit_ms();
+  if (stats_) result.pause_ms = stats_->final_ms + PreparedToResumedMs();
   return result;
 }
 
-// The source's own numbers come on its stream, maybe after the decision.
+// The source's own numbers come on its stream, maybe after the decision. Counted in ticks: a courtesy, no deadline.
 void AttemptRunner::AwaitStats() {
-  absl::Duration until = core_.clock->Monotonic() + core_.options.stats_wait;
-  while (pump_ && !stats_ && !core_.Stopping() && core_.clock->Monotonic() < until) {
+  const int64_t ticks = core_.options.stats_wait / std::max(core_.options.tick, absl::Milliseconds(1));
+  for (int64_t i = 0; pump_ && i < ticks && !core_.Stopping(); ++i) {
     Drain();
     if (stats_ || pump_->Ended()) return;
     job_->WaitChange(core_.options.tick);

@@ -223,7 +223,10 @@ DecideArgs AttemptRunner::Args(Decision decision, const absl::Status& reason) co
   if (decision == Decision::kAborted || !now) return args;
   args.new_epoch = now->new_epoch;
   args.start_index = now->start_index;
-  if (decision == Decision::kCommitted || decision == Decision::kResumed) args.owner = attempt_.destination;
+  if (decision == Decision::kCommitted || decision == Decision::kResumed) {
+    args.owner = attempt_.destination;
+    args.new_epoch = attempt_.epoch + 1;
+  }
   return args;
 }
 

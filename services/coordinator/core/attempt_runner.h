@@ -61,6 +61,7 @@ class AttemptRunner {
   std::optional<AttemptResult> TryRollBack(const absl::Status& why);
   AttemptResult Finished();
   void AwaitStats();
+  double PreparedToResumedMs() const;
   AttemptResult Result(AttemptResult::Kind kind, absl::Status why = absl::OkStatus()) const;
   DecideArgs Args(Decision decision, const absl::Status& reason = absl::OkStatus()) const;
   Decision Current() const;

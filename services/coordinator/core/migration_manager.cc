@@ -124,8 +124,7 @@ absl::StatusOr<std::shared_ptr<Job>> MigrationManager::StartJob(JobSpec spec) {
 absl::StatusOr<std::shared_ptr<Job>> MigrationManager::Create(const JobSpec& spec, const std::string& digest) {
   {
     MutexLock lock(mu_);
-    auto it = active_by_request_.find(spec.request_id);
-    if (it != active_by_request_.end()) return AlreadyMigrating(spec.request_id, it->second);
+    if (auto other = MovingNow(spec.request_id)) return AlreadyMigrating(spec.request_id, *other);
     if (queue_.size() >= static_cast<std::size_t>(core_.options.max_queued)) {
       return MakeError(absl::StatusCode::kResourceExhausted, "QUEUE_FULL",
                        fmt::format("{} migrations are waiting already", queue_.size()));
@@ -155,11 +154,20 @@ absl::StatusOr<std::shared_ptr<Job>> MigrationManager::Create(const JobSpec& spe
   return job;
 }
 
+// A job whose end can be seen is no hindrance, even if its thread has not put it away yet.
+std::optional<std::string> MigrationManager::MovingNow(const std::string& request_id) const {
+  auto it = active_by_request_.find(request_id);
+  if (it == active_by_request_.end()) return std::nullopt;
+  auto job = active_.find(it->second);
+  if (job == active_.end() || IsTerminal(job->second->state())) return std::nullopt;
+  return it->second;
+}
+
 // At most one job a request.
 absl::Status MigrationManager::Enter(const std::shared_ptr<Job>& job) {
   MutexLock lock(mu_);
-  auto [it, fresh] = active_by_request_.emplace(job->spec().request_id, job->id());
-  if (!fresh) return AlreadyMigrating(job->spec().request_id, it->second);
+  if (auto other = MovingNow(job->spec().request_id)) return AlreadyMigrating(job->spec().request_id, *other);
+  active_by_request_[job->spec().request_id] = job->id();
   active_[job->id()] = job;
   return absl::OkStatus();
 }
@@ -168,7 +176,8 @@ void MigrationManager::Leave(const std::string& migration_id) {
   MutexLock lock(mu_);
   auto it = active_.find(migration_id);
   if (it == active_.end()) return;
-  active_by_request_.erase(it->second->spec().request_id);
+  auto by_request = active_by_request_.find(it->second->spec().request_id);
+  if (by_request != active_by_request_.end() && by_request->second == migration_id) active_by_request_.erase(by_request);
   active_.erase(it);
 }
 

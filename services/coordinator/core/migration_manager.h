@@ -7,6 +7,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -85,6 +86,8 @@ class MigrationManager {
   std::shared_ptr<Job> Active(const std::string& migration_id) const;
   absl::StatusOr<std::shared_ptr<Job>> Join(const JobSpec& spec, const std::string& digest) const;
   absl::StatusOr<std::shared_ptr<Job>> Create(const JobSpec& spec, const std::string& digest);
+  // The migration that moves the request.
+  std::optional<std::string> MovingNow(const std::string& request_id) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Enter(const std::shared_ptr<Job>& job);
   void Leave(const std::string& migration_id);
   void Enqueue(std::shared_ptr<Job> job, bool recover);
