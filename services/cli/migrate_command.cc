@@ -1,5 +1,8 @@
 // migrate and plan: the same question, with and without moving.
+#include <optional>
+
 #include "common/base/ids.h"
+#include "common/base/status.h"
 #include "riskkv/v1/coordinator.grpc.pb.h"
 #include "services/cli/command.h"
 #include "services/cli/exit_code.h"
@@ -67,9 +70,19 @@ absl::StatusOr<v1::MigrateRequest> BuildRequest(const Peer<v1::Coordinator>& coo
   return r;
 }
 
+// As ReportFailure, and what a refusal means for the request: it was not touched.
+int ReportRefusal(Context& context, const absl::Status& status, bool json) {
+  int code = ReportFailure(context, status, json);
+  std::optional<ErrorDetail> detail = GetDetail(status);
+  bool refused = detail && detail->stage.empty() && !detail->in_doubt && detail->source_still_serving &&
+                 detail->reason != "UNKNOWN_REQUEST" && !absl::IsUnavailable(status) && !absl::IsCancelled(status);
+  if (refused && !json) context.err << "  nothing was moved: the request goes on where it is\n";
+  return code;
+}
+
 int StartOnly(Context& context, const Peer<v1::Coordinator>& coordinator, const v1::MigrateRequest& request, bool json) {
   absl::StatusOr<v1::Migration> started = coordinator.Call(&v1::Coordinator::Stub::StartMigration, request);
-  if (!started.ok()) return ReportFailure(context, started.status(), json);
+  if (!started.ok()) return ReportRefusal(context, started.status(), json);
   if (json) {
     context.out << ToJson(*started).dump() << "\n";
   } else {
@@ -89,7 +102,7 @@ int RunMigrate(Context& context, const MigrateOptions& o) {
   absl::StatusOr<v1::Outcome> outcome = follower.Migrate(*request, [&](const v1::MigrationEvent& event) {
     context.out << (o.json ? ToJson(event).dump() : EventLine(event)) << "\n" << std::flush;
   });
-  if (!outcome.ok()) return ReportFailure(context, outcome.status(), o.json);
+  if (!outcome.ok()) return ReportRefusal(context, outcome.status(), o.json);
   return ExitCodeFor(*outcome);
 }
 

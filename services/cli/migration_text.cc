@@ -64,7 +64,7 @@ std::string Terms(const v1::ModeCost& cost) {
   std::map<std::string, double> sorted(cost.terms().begin(), cost.terms().end());
   std::string text;
   for (const auto& [name, value] : sorted) {
-    if (value == 0) continue;
+    if (value == 0 || name == "correction") continue;
     bool seconds = name.size() > 2 && name.compare(name.size() - 2, 2, "_s") == 0;
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", seconds ? name.substr(0, name.size() - 2) : name,
                         seconds ? HumanSeconds(value) : fmt::format("{:.4g}", value));
@@ -81,18 +81,27 @@ std::string EventLine(const v1::MigrationEvent& event) {
   return detail.empty() ? line : line + "  " + detail;
 }
 
-std::string PlanText(const v1::Plan& plan) {
+std::string PlanSummary(const v1::Plan& plan) {
   std::string text = fmt::format("{} -> {}: {}{}\n  {}\n\n", plan.source(), plan.destination(), ShortName(plan.chosen()),
                                  ProfileOf(plan), plan.why());
-  Table table({"MODE", ">TOTAL", ">PAUSE", ">BYTES", "TERMS", "WHY NOT"});
+  Table table({"MODE", ">TOTAL", ">PAUSE", ">BYTES", "WHY NOT"});
   for (const v1::ModeCost& c : plan.alternatives()) {
     bool costs = c.possible();
     std::string name = ShortName(c.mode());
     if (c.mode() == plan.chosen()) name = "*" + name;
     table.Add({name, costs ? HumanSeconds(c.total_seconds()) : "-", costs ? HumanSeconds(c.pause_seconds()) : "-",
-               costs ? HumanBytes(c.bytes()) : "-", Terms(c), c.why_not()});
+               costs ? HumanBytes(c.bytes()) : "-", c.why_not()});
   }
-  text += table.ToString();
+  return text + table.ToString();
+}
+
+std::string PlanText(const v1::Plan& plan) {
+  std::string text = PlanSummary(plan);
+  std::vector<std::pair<std::string, std::string>> terms;
+  for (const v1::ModeCost& c : plan.alternatives()) {
+    if (c.possible()) terms.emplace_back(ShortName(c.mode()), Terms(c));
+  }
+  if (!terms.empty()) text += "\nmade of\n" + KeyValues(terms, "  ");
   std::map<std::string, double> inputs(plan.inputs().begin(), plan.inputs().end());
   if (!inputs.empty()) {
     std::vector<std::pair<std::string, std::string>> pairs;

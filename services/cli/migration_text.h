@@ -10,7 +10,9 @@ namespace riskkv::cli {
 
 // One line, without its end.
 std::string EventLine(const v1::MigrationEvent& event);
-// A table of the alternatives, the inputs, and what was chosen why.
+// What was chosen why, and a table of the alternatives.
+std::string PlanSummary(const v1::Plan& plan);
+// The same with what every cost is made of, and the inputs.
 std::string PlanText(const v1::Plan& plan);
 // One migration in full.
 std::string MigrationText(const v1::Migration& migration);

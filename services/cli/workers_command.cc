@@ -22,6 +22,9 @@ std::string Join(const google::protobuf::RepeatedPtrField<std::string>& names) {
   return text.empty() ? "-" : text;
 }
 
+// "cpu: <device> (...)" without its notes; --json has them.
+std::string BackendName(const std::string& backend) { return backend.substr(0, backend.find(':')); }
+
 std::string WorkersTable(const v1::ListWorkersReply& reply) {
   if (reply.workers().empty()) return "no workers\n";
   Table table({"WORKER", "ADDRESS", "STATE", ">LEASE", ">CELLS", ">SLOTS", ">QUEUED", ">LOAD", ">DECODE", ">MOVES IN/OUT",
@@ -31,7 +34,7 @@ std::string WorkersTable(const v1::ListWorkersReply& reply) {
     table.Add({w.worker_id(), w.address(), w.serving() ? "serving" : "not serving",
                fmt::format("{:.0f} s", w.lease_remaining_seconds()), fmt::format("{}/{}", l.cells_used(), l.cells_total()),
                fmt::format("{}/{}", l.slots_used(), l.slots_total()), std::to_string(l.queued()), Percent(l.load()),
-               HumanSeconds(w.costs().decode_s()), fmt::format("{}/{}", l.moves_in(), l.moves_out()), w.backend(),
+               HumanSeconds(w.costs().decode_s()), fmt::format("{}/{}", l.moves_in(), l.moves_out()), BackendName(w.backend()),
                std::to_string(w.sets_size()), w.model()});
   }
   return table.ToString();

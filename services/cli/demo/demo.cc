@@ -119,7 +119,7 @@ absl::StatusOr<DemoResult> Play(const DemoOptions& o, Cluster& cluster, Narrator
   narrator.Step("What the coordinator said of that move");
   Tell(result.risk, narrator);
   narrator.Step("What each way would have cost, if it must move (asked just before)");
-  narrator.Block(PlanText(result.risk.plan));
+  narrator.Block(PlanSummary(result.risk.plan));
 
   MoveSpec full = FullSpec(o, text);
   narrator.Step("A second request, greedy: once on worker a alone, once moved in FULL mode; are the tokens the same?");

@@ -26,6 +26,8 @@ constexpr int kDeadlineMs = 60000;
 v1::GenerateRequest Greedy(const std::string& prompt, int max_tokens) {
   v1::GenerateRequest request;
   request.set_prompt(prompt);
+  // A small model goes round in circles without it; and it has to be the same on both workers.
+  request.mutable_sampling()->set_repeat_penalty(1.15f);
   request.mutable_stop()->set_max_tokens(max_tokens);
   // The move needs something to move: the text does not end by itself.
   request.mutable_stop()->set_ignore_eos(true);

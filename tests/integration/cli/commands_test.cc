@@ -24,7 +24,7 @@ struct Ran {
   std::string out, err;
 };
 
-Ran Run(std::vector<std::string> args) {
+Ran Cli(std::vector<std::string> args) {
   args.insert(args.begin(), "riskkv");
   std::vector<char*> argv;
   for (std::string& a : args) argv.push_back(a.data());
@@ -95,7 +95,7 @@ class CommandsTest : public ::testing::Test {
 TEST_F(CommandsTest, EveryHelpShowsAnExample) {
   for (const char* name : {"calibrate", "evaluate", "inspect", "generate", "requests", "workers", "migrations", "migrate", "plan",
                            "watch", "demo", "health", "version"}) {
-    Ran ran = Run({name, "--help"});
+    Ran ran = Cli({name, "--help"});
     EXPECT_EQ(ran.code, kExitOk) << name;
     EXPECT_THAT(ran.out, HasSubstr("Example:")) << name;
     EXPECT_THAT(ran.out, HasSubstr(std::string("riskkv ") + name)) << name;
@@ -103,11 +103,11 @@ TEST_F(CommandsTest, EveryHelpShowsAnExample) {
 }
 
 TEST_F(CommandsTest, WrongArgumentsAreUsage) {
-  EXPECT_EQ(Run({}).code, kExitUsage);
-  EXPECT_EQ(Run({"frobnicate"}).code, kExitUsage);
-  EXPECT_EQ(Run({"migrate", "--request", "r-1"}).code, kExitUsage);
-  EXPECT_EQ(Run({"demo"}).code, kExitUsage);
-  Ran ran = Run(Migrate({"--mode", "teleport"}));
+  EXPECT_EQ(Cli({}).code, kExitUsage);
+  EXPECT_EQ(Cli({"frobnicate"}).code, kExitUsage);
+  EXPECT_EQ(Cli({"migrate", "--request", "r-1"}).code, kExitUsage);
+  EXPECT_EQ(Cli({"demo"}).code, kExitUsage);
+  Ran ran = Cli(Migrate({"--mode", "teleport"}));
   EXPECT_EQ(ran.code, kExitUsage);
   EXPECT_THAT(ran.err, HasSubstr("mode 'teleport' is not one of auto, risk, full"));
 }
@@ -115,7 +115,7 @@ TEST_F(CommandsTest, WrongArgumentsAreUsage) {
 TEST_F(CommandsTest, MigratePrintsEventsAndFillsTheEpochIn) {
   coordinator_.events = {Event(1, v1::MIGRATION_STATE_ACCEPTED), Event(2, v1::MIGRATION_STATE_PRECOPY),
                          Terminal(3, v1::MIGRATION_STATE_SUCCEEDED, v1::MODE_RISK)};
-  Ran ran = Run(Migrate({"--mode", "risk", "--allow-lossy", "--id", "m-1"}));
+  Ran ran = Cli(Migrate({"--mode", "risk", "--allow-lossy", "--id", "m-1"}));
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
   EXPECT_THAT(ran.out, HasSubstr("ACCEPTED"));
   EXPECT_THAT(ran.out, HasSubstr("RISK: b () owns it at epoch 2 from index 40"));
@@ -129,7 +129,7 @@ TEST_F(CommandsTest, MigrateGoesOnAcrossABrokenConnection) {
   coordinator_.events = {Event(1, v1::MIGRATION_STATE_ACCEPTED), Event(2, v1::MIGRATION_STATE_PRECOPY),
                          Terminal(3, v1::MIGRATION_STATE_SUCCEEDED, v1::MODE_FULL)};
   coordinator_.break_after = 2;
-  Ran ran = Run(Migrate({"--json", "--epoch", "9"}));
+  Ran ran = Cli(Migrate({"--json", "--epoch", "9"}));
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
   std::istringstream lines(ran.out);
   std::vector<json> events;
@@ -144,20 +144,20 @@ TEST_F(CommandsTest, MigrateGoesOnAcrossABrokenConnection) {
 
 TEST_F(CommandsTest, AMoveThatFailedHasItsOwnExitCode) {
   coordinator_.events = {Event(1, v1::MIGRATION_STATE_ACCEPTED), Terminal(2, v1::MIGRATION_STATE_ABORTED, v1::MODE_FULL)};
-  EXPECT_EQ(Run(Migrate()).code, kExitNotMoved);
+  EXPECT_EQ(Cli(Migrate()).code, kExitNotMoved);
   coordinator_.events.back() = Terminal(2, v1::MIGRATION_STATE_STAYED, v1::MODE_STAY);
-  EXPECT_EQ(Run(Migrate()).code, kExitOk);
+  EXPECT_EQ(Cli(Migrate()).code, kExitOk);
 }
 
 TEST_F(CommandsTest, ARefusalSaysWhatWhichWhyAndWhatFollows) {
   coordinator_.refuse = MakeError(absl::StatusCode::kResourceExhausted, "NO_BLOCKS", "worker b: 900 cells wanted, 128 free");
   coordinator_.refuse = WithContext(coordinator_.refuse, "destination", "RESERVED");
-  Ran ran = Run(Migrate());
+  Ran ran = Cli(Migrate());
   EXPECT_EQ(ran.code, kExitRefused);
   EXPECT_THAT(ran.err, HasSubstr("900 cells wanted, 128 free"));
   EXPECT_THAT(ran.err, HasSubstr("reason: NO_BLOCKS at the destination, in RESERVED"));
   EXPECT_THAT(ran.err, HasSubstr("the source goes on serving"));
-  Ran machine = Run(Migrate({"--json"}));
+  Ran machine = Cli(Migrate({"--json"}));
   json error = json::parse(machine.out)["error"];
   EXPECT_EQ(error["reason"], "NO_BLOCKS");
   EXPECT_EQ(error["source_still_serving"], true);
@@ -165,13 +165,13 @@ TEST_F(CommandsTest, ARefusalSaysWhatWhichWhyAndWhatFollows) {
 }
 
 TEST_F(CommandsTest, UnknownRequestIsNotFound) {
-  Ran ran = Run({"migrate", "--coordinator", coordinator_.address(), "--request", "r-9", "--to", "b"});
+  Ran ran = Cli({"migrate", "--coordinator", coordinator_.address(), "--request", "r-9", "--to", "b"});
   EXPECT_EQ(ran.code, kExitNotFound);
   EXPECT_THAT(ran.err, HasSubstr("no request r-9"));
 }
 
 TEST_F(CommandsTest, NobodyThereIsUnavailable) {
-  Ran ran = Run({"workers", "--coordinator", "127.0.0.1:1"});
+  Ran ran = Cli({"workers", "--coordinator", "127.0.0.1:1"});
   EXPECT_EQ(ran.code, kExitUnavailable);
   EXPECT_THAT(ran.err, HasSubstr("coordinator 127.0.0.1:1"));
   EXPECT_THAT(ran.err, HasSubstr("PEER_UNREACHABLE"));
@@ -194,22 +194,22 @@ TEST_F(CommandsTest, PlanShowsCostsAndWhy) {
   (*coordinator_.plan.mutable_inputs())["bandwidth"] = 12.5e6;
   std::vector<std::string> args = Migrate();
   args[0] = "plan";
-  Ran ran = Run(args);
+  Ran ran = Cli(args);
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
   for (const char* s : {"*RISK", "250 ms", "5.00 MB", "transfer 200 ms", "3.1 s of prefill", "fewest bytes", "bandwidth"}) {
     EXPECT_THAT(ran.out, HasSubstr(s));
   }
   args.push_back("--json");
-  json plan = json::parse(Run(args).out);
+  json plan = json::parse(Cli(args).out);
   EXPECT_EQ(plan["chosen"], "RISK");
   EXPECT_EQ(plan["alternatives"][0]["terms"]["transfer_s"], 0.2);
 }
 
 TEST_F(CommandsTest, WorkersShowsLoadLinksAndSets) {
-  Ran ran = Run({"workers", "--coordinator", coordinator_.address()});
+  Ran ran = Cli({"workers", "--coordinator", coordinator_.address()});
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
   for (const char* s : {"512/4096", "100.0 Mbit/s", "cccccccccccc", "2.5"}) EXPECT_THAT(ran.out, HasSubstr(s));
-  json j = json::parse(Run({"workers", "--coordinator", coordinator_.address(), "--json"}).out);
+  json j = json::parse(Cli({"workers", "--coordinator", coordinator_.address(), "--json"}).out);
   EXPECT_EQ(j["workers"][0]["load"]["cells_used"], 512);
   EXPECT_EQ(j["sets"][0]["moves"], 7);
   EXPECT_EQ(j["links"][0]["bytes_per_second"], 12.5e6);
@@ -217,15 +217,15 @@ TEST_F(CommandsTest, WorkersShowsLoadLinksAndSets) {
 
 TEST_F(CommandsTest, MigrationsListShowCancel) {
   std::string c = coordinator_.address();
-  EXPECT_THAT(Run({"migrations", "list", "--coordinator", c}).out, HasSubstr("PRECOPY"));
-  EXPECT_THAT(Run({"migrations", "show", "m-1", "--coordinator", c}).out, HasSubstr("m-1"));
-  Ran unknown = Run({"migrations", "show", "m-9", "--coordinator", c});
+  EXPECT_THAT(Cli({"migrations", "list", "--coordinator", c}).out, HasSubstr("PRECOPY"));
+  EXPECT_THAT(Cli({"migrations", "show", "m-1", "--coordinator", c}).out, HasSubstr("m-1"));
+  Ran unknown = Cli({"migrations", "show", "m-9", "--coordinator", c});
   EXPECT_EQ(unknown.code, kExitNotFound);
-  Ran cancel = Run({"migrations", "cancel", "m-1", "--coordinator", c});
+  Ran cancel = Cli({"migrations", "cancel", "m-1", "--coordinator", c});
   EXPECT_EQ(cancel.code, kExitRefused);
   EXPECT_THAT(cancel.err, HasSubstr("ALREADY_COMMITTED"));
   coordinator_.events = {Event(1, v1::MIGRATION_STATE_ACCEPTED), Terminal(2, v1::MIGRATION_STATE_SUCCEEDED, v1::MODE_FULL)};
-  EXPECT_EQ(Run({"watch", "m-1", "--coordinator", c}).code, kExitOk);
+  EXPECT_EQ(Cli({"watch", "m-1", "--coordinator", c}).code, kExitOk);
 }
 
 TEST_F(CommandsTest, GenerateStreamsTextAndCounts) {
@@ -236,12 +236,12 @@ TEST_F(CommandsTest, GenerateStreamsTextAndCounts) {
     return absl::OkStatus();
   };
   worker_.OnGenerate(play);
-  Ran ran = Run({"generate", "--address", worker_.address(), "--prompt", "x"});
+  Ran ran = Cli({"generate", "--address", worker_.address(), "--prompt", "x"});
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
   EXPECT_EQ(ran.out, "<0><1><2>\n");
   EXPECT_THAT(ran.err, HasSubstr("LENGTH after 3 tokens"));
   // The coordinator finds the worker.
-  json j = json::parse(Run({"generate", "--coordinator", coordinator_.address(), "--prompt", "x", "--json"}).out);
+  json j = json::parse(Cli({"generate", "--coordinator", coordinator_.address(), "--prompt", "x", "--json"}).out);
   EXPECT_EQ(j["text"], "<0><1><2>");
   EXPECT_EQ(j["lost"], 0);
   EXPECT_EQ(j["duplicated"], 0);
@@ -249,20 +249,20 @@ TEST_F(CommandsTest, GenerateStreamsTextAndCounts) {
 }
 
 TEST_F(CommandsTest, GenerateNeedsOneInput) {
-  EXPECT_EQ(Run({"generate", "--address", worker_.address()}).code, kExitUsage);
-  EXPECT_EQ(Run({"generate", "--prompt", "x"}).code, kExitUsage);
-  EXPECT_EQ(Run({"generate", "--address", worker_.address(), "--prompt-file", "/nowhere"}).code, kExitNotFound);
+  EXPECT_EQ(Cli({"generate", "--address", worker_.address()}).code, kExitUsage);
+  EXPECT_EQ(Cli({"generate", "--prompt", "x"}).code, kExitUsage);
+  EXPECT_EQ(Cli({"generate", "--address", worker_.address(), "--prompt-file", "/nowhere"}).code, kExitNotFound);
 }
 
 TEST_F(CommandsTest, HealthTellsServing) {
-  Ran ran = Run({"health", "--address", coordinator_.address()});
+  Ran ran = Cli({"health", "--address", coordinator_.address()});
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
   EXPECT_EQ(ran.out, "SERVING\n");
-  EXPECT_EQ(Run({"health", "--address", coordinator_.address(), "--service", "no.such.Service"}).code, kExitNotFound);
-  EXPECT_EQ(Run({"health", "--address", "127.0.0.1:1", "--timeout", "1"}).code, kExitUnavailable);
+  EXPECT_EQ(Cli({"health", "--address", coordinator_.address(), "--service", "no.such.Service"}).code, kExitNotFound);
+  EXPECT_EQ(Cli({"health", "--address", "127.0.0.1:1", "--timeout", "1"}).code, kExitUnavailable);
 }
 
-TEST_F(CommandsTest, VersionIsThere) { EXPECT_TRUE(json::parse(Run({"version", "--json"}).out).contains("riskkv")); }
+TEST_F(CommandsTest, VersionIsThere) { EXPECT_TRUE(json::parse(Cli({"version", "--json"}).out).contains("riskkv")); }
 
 }  // namespace
 }  // namespace riskkv::cli
