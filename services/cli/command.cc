@@ -5,16 +5,18 @@
 
 namespace riskkv::cli {
 
-CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description, const std::string& example,
-                     bool* json) {
+CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description,
+                     const std::string& example, bool* json) {
   CLI::App* command = app.add_subcommand(name, description);
   command->footer("Example:\n  " + example + "\n\n" + ExitCodeHelp());
-  if (json != nullptr) command->add_flag("--json", *json, "One JSON object (or one a line) on stdout, for machines");
+  if (json != nullptr)
+    command->add_flag("--json", *json, "One JSON object (or one a line) on stdout, for machines");
   return command;
 }
 
 CLI::Option* AddCoordinatorOption(CLI::App& command, std::string* address, bool required) {
-  CLI::Option* option = command.add_option("--coordinator", *address, "The coordinator's host:port")->envname("RISKKV_COORDINATOR");
+  CLI::Option* option = command.add_option("--coordinator", *address, "The coordinator's host:port")
+                            ->envname("RISKKV_COORDINATOR");
   if (required) option->required();
   return option;
 }

@@ -18,12 +18,12 @@ struct Context {
   std::ostream& out;
   std::ostream& err;
   const Clock& clock;
-  std::function<int()> run;   // the chosen subcommand; its value is the exit code
+  std::function<int()> run;  // the chosen subcommand; its value is the exit code
 };
 
 // A subcommand with an example in its help and `--json` bound to *json.
-CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description, const std::string& example,
-                     bool* json);
+CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& description,
+                     const std::string& example, bool* json);
 // Adds --coordinator (also from the environment, RISKKV_COORDINATOR).
 CLI::Option* AddCoordinatorOption(CLI::App& command, std::string* address, bool required);
 

@@ -15,19 +15,24 @@ void ApplyTextDir(const std::string& dir, DemoOptions& o) {
 
 void AddOptions(CLI::App& command, DemoOptions& o, std::string& text_dir) {
   command.add_option("--model", o.model, "GGUF model file");
-  command.add_option("--engine", o.engine, "llama, or fake (no model; for tests)")->check(CLI::IsMember({"llama", "fake"}));
-  command.add_option("--predictors", o.predictors, "Folder with predictor sets (default: this model's in the cache folder)");
+  command.add_option("--engine", o.engine, "llama, or fake (no model; for tests)")
+      ->check(CLI::IsMember({"llama", "fake"}));
+  command.add_option("--predictors", o.predictors,
+                     "Folder with predictor sets (default: this model's in the cache folder)");
   command.add_option("--text-dir", text_dir, "Folder with fit.txt, select.txt and confirm.txt");
   command.add_option("--fit", o.fit, "Text to fit predictors on, when there is no set yet");
   command.add_option("--select", o.select, "Text to measure risks and gates on");
   command.add_option("--confirm", o.confirm, "Text for the second look of the gate");
-  command.add_option("--text", o.text, "Text the prompts are cut from (default: --confirm, --select, or a built-in passage)");
+  command.add_option("--text", o.text,
+                     "Text the prompts are cut from (default: --confirm, --select, or a built-in passage)");
   command.add_option("--seconds", o.seconds, "Time for the calibration")->capture_default_str();
   command.add_flag("--recalibrate", o.recalibrate, "Calibrate even if there is a set, for this run only");
-  command.add_option("--prompt-tokens", o.prompt_tokens, "Length of the prompt, about")->capture_default_str();
+  command.add_option("--prompt-tokens", o.prompt_tokens, "Length of the prompt, about")
+      ->capture_default_str();
   command.add_option("--max-tokens", o.max_tokens, "Output tokens")->capture_default_str();
   command.add_option("--move-after", o.move_after, "Output tokens before the move")->capture_default_str();
-  command.add_option("--max-pause-ms", o.max_pause_ms, "Longest pause a move may plan")->capture_default_str();
+  command.add_option("--max-pause-ms", o.max_pause_ms, "Longest pause a move may plan")
+      ->capture_default_str();
   command.add_option("--cells", o.cells, "KV cells a worker has")->capture_default_str();
   command.add_option("--coordinator-binary", o.coordinator_binary, "Default: beside this program");
   command.add_option("--worker-binary", o.worker_binary, "Default: beside this program");
@@ -40,8 +45,10 @@ void AddOptions(CLI::App& command, DemoOptions& o, std::string& text_dir) {
 void AddDemoCommand(CLI::App& app, Context& context) {
   auto o = std::make_shared<DemoOptions>();
   auto text_dir = std::make_shared<std::string>();
-  CLI::App* command = AddCommand(app, "demo", "Move a running generation between two workers on this machine, and check what is promised",
-                                 "riskkv demo --model smollm2.gguf --text-dir build/demo_text", &o->json);
+  CLI::App* command =
+      AddCommand(app, "demo",
+                 "Move a running generation between two workers on this machine, and check what is promised",
+                 "riskkv demo --model smollm2.gguf --text-dir build/demo_text", &o->json);
   AddOptions(*command, *o, *text_dir);
   command->callback([o, text_dir, &context] {
     ApplyTextDir(*text_dir, *o);

@@ -4,9 +4,12 @@ namespace riskkv::cli {
 
 int ExitCodeFor(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kOk: return kExitOk;
-    case absl::StatusCode::kInvalidArgument: return kExitUsage;
-    case absl::StatusCode::kNotFound: return kExitNotFound;
+    case absl::StatusCode::kOk:
+      return kExitOk;
+    case absl::StatusCode::kInvalidArgument:
+      return kExitUsage;
+    case absl::StatusCode::kNotFound:
+      return kExitNotFound;
     case absl::StatusCode::kAlreadyExists:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
@@ -14,12 +17,17 @@ int ExitCodeFor(const absl::Status& status) {
     case absl::StatusCode::kAborted:
     case absl::StatusCode::kOutOfRange:
     case absl::StatusCode::kUnimplemented:
-    case absl::StatusCode::kResourceExhausted: return kExitRefused;
+    case absl::StatusCode::kResourceExhausted:
+      return kExitRefused;
     case absl::StatusCode::kUnavailable:
-    case absl::StatusCode::kDeadlineExceeded: return kExitUnavailable;
-    case absl::StatusCode::kDataLoss: return kExitBrokenPromise;
-    case absl::StatusCode::kCancelled: return kExitInterrupted;
-    default: return kExitFailed;
+    case absl::StatusCode::kDeadlineExceeded:
+      return kExitUnavailable;
+    case absl::StatusCode::kDataLoss:
+      return kExitBrokenPromise;
+    case absl::StatusCode::kCancelled:
+      return kExitInterrupted;
+    default:
+      return kExitFailed;
   }
 }
 

@@ -20,7 +20,8 @@ constexpr absl::Duration kPoll = absl::Milliseconds(100);
 absl::StatusOr<std::string> AddressOf(const GenerateOptions& o) {
   if (!o.address.empty()) return o.address;
   if (o.coordinator.empty()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", "give --address (a worker) or --coordinator");
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
+                     "give --address (a worker) or --coordinator");
   }
   if (o.attach.empty()) return PickWorker(o.coordinator);
   client::Locator locator(o.coordinator);
@@ -64,16 +65,19 @@ int RunGenerate(Context& context, const GenerateOptions& o) {
   absl::Status status = Follow(**stream, o, printer);
   printer.End();
   if (o.detach && status.ok()) {
-    context.out << (o.json ? Json({{"request_id", (*stream)->request_id()}}).dump() : (*stream)->request_id()) << "\n";
+    context.out << (o.json ? Json({{"request_id", (*stream)->request_id()}}).dump() : (*stream)->request_id())
+                << "\n";
     return kExitOk;
   }
   if (!status.ok()) {
     if (!o.json && !(*stream)->request_id().empty()) {
-      context.err << fmt::format("request {} reached index {}\n", (*stream)->request_id(), (*stream)->merger().next_index());
+      context.err << fmt::format("request {} reached index {}\n", (*stream)->request_id(),
+                                 (*stream)->merger().next_index());
     }
     return ReportFailure(context, status, o.json);
   }
-  if (o.json) context.out << printer.Summary(**stream).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+  if (o.json)
+    context.out << printer.Summary(**stream).dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
   return kExitOk;
 }
 
@@ -81,8 +85,9 @@ int RunGenerate(Context& context, const GenerateOptions& o) {
 
 void AddGenerateCommand(CLI::App& app, Context& context) {
   auto o = std::make_shared<GenerateOptions>();
-  CLI::App* command = AddCommand(app, "generate", "Generate text on a worker and follow the request wherever it moves",
-                                 "riskkv generate --address 127.0.0.1:7071 --prompt 'Once upon a time' --max-tokens 64", &o->json);
+  CLI::App* command = AddCommand(
+      app, "generate", "Generate text on a worker and follow the request wherever it moves",
+      "riskkv generate --address 127.0.0.1:7071 --prompt 'Once upon a time' --max-tokens 64", &o->json);
   AddGenerateOptions(*command, *o);
   command->callback([o, &context] { context.run = [o, &context] { return RunGenerate(context, *o); }; });
 }

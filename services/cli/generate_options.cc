@@ -12,7 +12,8 @@ namespace {
 void AddInput(CLI::App& command, GenerateOptions& o) {
   command.add_option("--prompt", o.prompt, "Text, taken as it is");
   command.add_option("--prompt-file", o.prompt_file, "The same from a file");
-  command.add_option("--tokens", o.tokens, "Token ids instead of text, begin-of-text included if wanted")->delimiter(',');
+  command.add_option("--tokens", o.tokens, "Token ids instead of text, begin-of-text included if wanted")
+      ->delimiter(',');
   command.add_flag("--chat", o.chat, "Put the prompt through the model's chat template");
   command.add_option("--system", o.system, "System message of the chat");
   command.add_option("--attach", o.attach, "Do not start a request: join this one");
@@ -26,13 +27,16 @@ void AddSampling(CLI::App& command, GenerateOptions& o) {
   command.add_option("--top-k", o.top_k, "0: off");
   command.add_option("--top-p", o.top_p, "1: off");
   command.add_option("--min-p", o.min_p, "0: off");
-  command.add_option("--seed", o.seed, "Of the draws; the same seed draws the same wherever the request runs");
+  command.add_option("--seed", o.seed,
+                     "Of the draws; the same seed draws the same wherever the request runs");
   command.add_option("--repeat-penalty", o.repeat_penalty, "1: off");
   command.add_option("--frequency-penalty", o.frequency_penalty, "0: off");
   command.add_option("--presence-penalty", o.presence_penalty, "0: off");
   command.add_option("--grammar-file", o.grammar_file, "GBNF the output must follow");
-  command.add_option("--logprobs", o.logprobs, "Alternatives reported beside each token, up to 20 (with --json)");
-  command.add_option("--stop", o.stop, "Text that ends the generation; may be repeated")->allow_extra_args(false);
+  command.add_option("--logprobs", o.logprobs,
+                     "Alternatives reported beside each token, up to 20 (with --json)");
+  command.add_option("--stop", o.stop, "Text that ends the generation; may be repeated")
+      ->allow_extra_args(false);
   command.add_flag("--ignore-eos", o.ignore_eos, "Go on after the model's end of text");
 }
 
@@ -54,12 +58,14 @@ v1::SamplingParams Sampling(const GenerateOptions& o) {
 
 void AddGenerateOptions(CLI::App& command, GenerateOptions& o) {
   command.add_option("--address", o.address, "The worker's host:port");
-  command.add_option("--coordinator", o.coordinator,
-                     "The coordinator's host:port: finds a worker, and the request when its worker is lost")
+  command
+      .add_option("--coordinator", o.coordinator,
+                  "The coordinator's host:port: finds a worker, and the request when its worker is lost")
       ->envname("RISKKV_COORDINATOR");
   AddInput(command, o);
   AddSampling(command, o);
-  command.add_flag("--detach", o.detach, "Print the request's id and leave it running (30 s until somebody attaches)");
+  command.add_flag("--detach", o.detach,
+                   "Print the request's id and leave it running (30 s until somebody attaches)");
   command.add_flag("--quiet", o.quiet, "No notes about moves on stderr");
 }
 
@@ -74,8 +80,9 @@ absl::StatusOr<std::string> ReadTextFile(const std::string& path) {
 absl::StatusOr<v1::GenerateRequest> BuildGenerateRequest(const GenerateOptions& o) {
   int inputs = !o.prompt.empty() + !o.prompt_file.empty() + !o.tokens.empty();
   if (inputs != 1) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
-                     fmt::format("one of --prompt, --prompt-file, --tokens, --attach is needed, {} are given", inputs));
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
+        fmt::format("one of --prompt, --prompt-file, --tokens, --attach is needed, {} are given", inputs));
   }
   v1::GenerateRequest request;
   std::string text = o.prompt;

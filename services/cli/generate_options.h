@@ -18,7 +18,8 @@ struct GenerateOptions {
   std::vector<std::string> stop;
   int64_t from_index = 0;
   int max_tokens = 128, min_tokens = 0, top_k = 0, logprobs = 0;
-  float temperature = 0, top_p = 1, min_p = 0, repeat_penalty = 1, frequency_penalty = 0, presence_penalty = 0;
+  float temperature = 0, top_p = 1, min_p = 0, repeat_penalty = 1, frequency_penalty = 0,
+        presence_penalty = 0;
   uint64_t seed = 0;
   bool chat = false, ignore_eos = false, detach = false, quiet = false, json = false;
 };

@@ -13,7 +13,8 @@ namespace riskkv::cli {
 
 namespace health = ::grpc::health::v1;
 
-absl::StatusOr<std::string> CheckHealth(const std::string& address, const std::string& service, absl::Duration timeout) {
+absl::StatusOr<std::string> CheckHealth(const std::string& address, const std::string& service,
+                                        absl::Duration timeout) {
   grpc::TemplatedGenericStub<health::HealthCheckRequest, health::HealthCheckResponse> stub(
       CreateChannel(address, ChannelKind::kControl));
   grpc::ClientContext context;

@@ -1,4 +1,5 @@
-// grpc.health.v1 over any channel. Not through generated stubs: the service class of that proto is gRPC's own.
+// grpc.health.v1 over any channel. Not through generated stubs: the service class of that proto is gRPC's
+// own.
 #ifndef RISKKV_SERVICES_CLI_HEALTH_CHECK_H_
 #define RISKKV_SERVICES_CLI_HEALTH_CHECK_H_
 
@@ -10,7 +11,8 @@
 namespace riskkv::cli {
 
 // The serving status by name: "SERVING", "NOT_SERVING", ... `service` empty: the whole process.
-absl::StatusOr<std::string> CheckHealth(const std::string& address, const std::string& service, absl::Duration timeout);
+absl::StatusOr<std::string> CheckHealth(const std::string& address, const std::string& service,
+                                        absl::Duration timeout);
 
 }  // namespace riskkv::cli
 

@@ -31,20 +31,24 @@ int RunHealth(Context& context, const HealthOptions& o) {
 
 void AddHealthCommand(CLI::App& app, Context& context) {
   auto o = std::make_shared<HealthOptions>();
-  CLI::App* command = AddCommand(app, "health", "Ask a coordinator or worker whether it serves; exit code 0 when it does",
-                                 "riskkv health --address 127.0.0.1:7071", &o->json);
+  CLI::App* command =
+      AddCommand(app, "health", "Ask a coordinator or worker whether it serves; exit code 0 when it does",
+                 "riskkv health --address 127.0.0.1:7071", &o->json);
   command->add_option("--address", o->address, "host:port")->required();
-  command->add_option("--service", o->service, "One service, e.g. riskkv.v1.Worker (default: the whole process)");
+  command->add_option("--service", o->service,
+                      "One service, e.g. riskkv.v1.Worker (default: the whole process)");
   command->add_option("--timeout", o->timeout, "Seconds to wait")->capture_default_str();
   command->callback([o, &context] { context.run = [o, &context] { return RunHealth(context, *o); }; });
 }
 
 void AddVersionCommand(CLI::App& app, Context& context) {
   auto json = std::make_shared<bool>(false);
-  CLI::App* command = AddCommand(app, "version", "Versions of this tool and what it is built on", "riskkv version", json.get());
+  CLI::App* command = AddCommand(app, "version", "Versions of this tool and what it is built on",
+                                 "riskkv version", json.get());
   command->callback([json, &context] {
     context.run = [json, &context] {
-      Json j = {{"riskkv", RISKKV_VERSION}, {"protocol", 1}, {"grpc", grpc::Version()}, {"compiler", __VERSION__}};
+      Json j = {
+          {"riskkv", RISKKV_VERSION}, {"protocol", 1}, {"grpc", grpc::Version()}, {"compiler", __VERSION__}};
       if (*json) {
         context.out << j.dump() << "\n";
       } else {

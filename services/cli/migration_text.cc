@@ -23,8 +23,9 @@ std::string ErrorText(const v1::ErrorDetail& e) {
 std::string StatsText(const v1::MoveStats& s) {
   std::string text = fmt::format("sent {} of {}", HumanBytes(s.bytes_sent()), HumanBytes(s.bytes_full()));
   if (s.tokens_rebuilt() > 0) {
-    text += fmt::format("; rebuilt {} of {} cells in {}, probe at {} of its bound", s.tokens_rebuilt(),
-                        s.tokens_rebuilt() + s.tokens_exact(), HumanMs(s.rebuild_ms()), Percent(s.probe_error()));
+    text +=
+        fmt::format("; rebuilt {} of {} cells in {}, probe at {} of its bound", s.tokens_rebuilt(),
+                    s.tokens_rebuilt() + s.tokens_exact(), HumanMs(s.rebuild_ms()), Percent(s.probe_error()));
   }
   if (s.replay_ms() > 0) text += fmt::format("; replayed in {}", HumanMs(s.replay_ms()));
   return text;
@@ -32,8 +33,9 @@ std::string StatsText(const v1::MoveStats& s) {
 
 std::string OutcomeText(const v1::Outcome& o) {
   if (o.state() == v1::MIGRATION_STATE_SUCCEEDED) {
-    return fmt::format("{}: {} ({}) owns it at epoch {} from index {}; pause {}, {} in all", ShortName(o.mode()), o.owner(),
-                       o.owner_address(), o.epoch(), o.start_index(), HumanMs(o.pause_ms()), HumanMs(o.total_ms()));
+    return fmt::format("{}: {} ({}) owns it at epoch {} from index {}; pause {}, {} in all",
+                       ShortName(o.mode()), o.owner(), o.owner_address(), o.epoch(), o.start_index(),
+                       HumanMs(o.pause_ms()), HumanMs(o.total_ms()));
   }
   std::string text = o.owner().empty() ? "" : fmt::format("{} owns it at epoch {}", o.owner(), o.epoch());
   if (o.has_error()) text += fmt::format("{}{}", text.empty() ? "" : "; ", ErrorText(o.error()));
@@ -45,17 +47,21 @@ std::string DetailText(const v1::MigrationEvent& e) {
     case v1::MigrationEvent::kPlan:
       return fmt::format("{}{}: {}", ShortName(e.plan().chosen()), ProfileOf(e.plan()), e.plan().why());
     case v1::MigrationEvent::kRound:
-      return fmt::format("round {}: cells below {} of {} tokens, {} in {}", e.round().round(), e.round().frontier(),
-                         e.round().n_tokens(), HumanBytes(e.round().bytes()), HumanSeconds(e.round().seconds()));
+      return fmt::format("round {}: cells below {} of {} tokens, {} in {}", e.round().round(),
+                         e.round().frontier(), e.round().n_tokens(), HumanBytes(e.round().bytes()),
+                         HumanSeconds(e.round().seconds()));
     case v1::MigrationEvent::kPaused:
-      return fmt::format("at {} tokens, {} cells to go, {} predicted", e.paused().n_tokens(), e.paused().remaining_cells(),
-                         HumanMs(e.paused().predicted_pause_ms()));
-    case v1::MigrationEvent::kStats: return StatsText(e.stats());
+      return fmt::format("at {} tokens, {} cells to go, {} predicted", e.paused().n_tokens(),
+                         e.paused().remaining_cells(), HumanMs(e.paused().predicted_pause_ms()));
+    case v1::MigrationEvent::kStats:
+      return StatsText(e.stats());
     case v1::MigrationEvent::kFallback:
-      return fmt::format("fallback {} -> {}: {}", ShortName(e.fallback().from()), ShortName(e.fallback().to()),
-                         ErrorText(e.fallback().why()));
-    case v1::MigrationEvent::kOutcome: return OutcomeText(e.outcome());
-    case v1::MigrationEvent::DETAIL_NOT_SET: return "";
+      return fmt::format("fallback {} -> {}: {}", ShortName(e.fallback().from()),
+                         ShortName(e.fallback().to()), ErrorText(e.fallback().why()));
+    case v1::MigrationEvent::kOutcome:
+      return OutcomeText(e.outcome());
+    case v1::MigrationEvent::DETAIL_NOT_SET:
+      return "";
   }
   return "";
 }
@@ -75,22 +81,24 @@ std::string Terms(const v1::ModeCost& cost) {
 }  // namespace
 
 std::string EventLine(const v1::MigrationEvent& event) {
-  std::string line = fmt::format("{:>10}  {:<9}", fmt::format("{:.1f} ms", event.elapsed_ms()), ShortName(event.state()));
+  std::string line =
+      fmt::format("{:>10}  {:<9}", fmt::format("{:.1f} ms", event.elapsed_ms()), ShortName(event.state()));
   if (event.attempt() > 1) line += fmt::format("  attempt {}", event.attempt());
   std::string detail = DetailText(event);
   return detail.empty() ? line : line + "  " + detail;
 }
 
 std::string PlanSummary(const v1::Plan& plan) {
-  std::string text = fmt::format("{} -> {}: {}{}\n  {}\n\n", plan.source(), plan.destination(), ShortName(plan.chosen()),
-                                 ProfileOf(plan), plan.why());
+  std::string text = fmt::format("{} -> {}: {}{}\n  {}\n\n", plan.source(), plan.destination(),
+                                 ShortName(plan.chosen()), ProfileOf(plan), plan.why());
   Table table({"MODE", ">TOTAL", ">PAUSE", ">BYTES", "WHY NOT"});
   for (const v1::ModeCost& c : plan.alternatives()) {
     bool costs = c.possible();
     std::string name = ShortName(c.mode());
     if (c.mode() == plan.chosen()) name = "*" + name;
-    table.Add({name, costs ? HumanSeconds(c.total_seconds()) : "-", costs ? HumanSeconds(c.pause_seconds()) : "-",
-               costs ? HumanBytes(c.bytes()) : "-", c.why_not()});
+    table.Add({name, costs ? HumanSeconds(c.total_seconds()) : "-",
+               costs ? HumanSeconds(c.pause_seconds()) : "-", costs ? HumanBytes(c.bytes()) : "-",
+               c.why_not()});
   }
   return text + table.ToString();
 }
@@ -109,8 +117,8 @@ std::string PlanText(const v1::Plan& plan) {
     text += "\ninputs\n" + KeyValues(pairs, "  ");
   }
   if (!plan.predictor_set().empty()) {
-    text += fmt::format("\nset {}: used by {:.0f} moves, pays from {:.1f} on (N*){}\n", ShortDigest(plan.predictor_set()),
-                        plan.moves_per_set(), plan.break_even_moves(),
+    text += fmt::format("\nset {}: used by {:.0f} moves, pays from {:.1f} on (N*){}\n",
+                        ShortDigest(plan.predictor_set()), plan.moves_per_set(), plan.break_even_moves(),
                         plan.set_absent() ? "; the destination must fetch it first" : "");
   }
   return text;
@@ -131,7 +139,8 @@ std::string MigrationText(const v1::Migration& m) {
 }
 
 int ExitCodeFor(const v1::Outcome& outcome) {
-  bool fine = outcome.state() == v1::MIGRATION_STATE_SUCCEEDED || outcome.state() == v1::MIGRATION_STATE_STAYED;
+  bool fine =
+      outcome.state() == v1::MIGRATION_STATE_SUCCEEDED || outcome.state() == v1::MIGRATION_STATE_STAYED;
   return fine ? kExitOk : kExitNotMoved;
 }
 

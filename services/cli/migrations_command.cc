@@ -22,7 +22,8 @@ struct MigrationsOptions {
 
 std::string ListText(const v1::ListMigrationsReply& reply) {
   if (reply.migrations().empty()) return "no migrations\n";
-  Table table({"MIGRATION", "REQUEST", "FROM", "TO", "MODE", "STATE", ">ATTEMPTS", ">PAUSE", ">BYTES", ">AGE", "REASON"});
+  Table table({"MIGRATION", "REQUEST", "FROM", "TO", "MODE", "STATE", ">ATTEMPTS", ">PAUSE", ">BYTES", ">AGE",
+               "REASON"});
   for (const v1::Migration& m : reply.migrations()) {
     const v1::Outcome& o = m.outcome();
     bool moved = o.state() == v1::MIGRATION_STATE_SUCCEEDED;
@@ -41,7 +42,8 @@ int RunList(Context& context, const MigrationsOptions& o) {
   request.set_active_only(o.active);
   request.set_request_id(o.request);
   request.set_limit(o.limit);
-  absl::StatusOr<v1::ListMigrationsReply> reply = coordinator.Call(&v1::Coordinator::Stub::ListMigrations, request);
+  absl::StatusOr<v1::ListMigrationsReply> reply =
+      coordinator.Call(&v1::Coordinator::Stub::ListMigrations, request);
   if (!reply.ok()) return ReportFailure(context, reply.status(), o.json);
   context.out << (o.json ? ToJson(*reply).dump() + "\n" : ListText(*reply));
   return kExitOk;
@@ -56,13 +58,18 @@ int Print(Context& context, const absl::StatusOr<v1::Migration>& migration, bool
 int RunShow(Context& context, const MigrationsOptions& o) {
   v1::GetMigrationRequest request;
   request.set_migration_id(o.id);
-  return Print(context, Peer<v1::Coordinator>("coordinator", o.coordinator).Call(&v1::Coordinator::Stub::GetMigration, request), o.json);
+  return Print(
+      context,
+      Peer<v1::Coordinator>("coordinator", o.coordinator).Call(&v1::Coordinator::Stub::GetMigration, request),
+      o.json);
 }
 
 int RunCancel(Context& context, const MigrationsOptions& o) {
   v1::CancelMigrationRequest request;
   request.set_migration_id(o.id);
-  return Print(context, Peer<v1::Coordinator>("coordinator", o.coordinator).Call(&v1::Coordinator::Stub::CancelMigration, request),
+  return Print(context,
+               Peer<v1::Coordinator>("coordinator", o.coordinator)
+                   .Call(&v1::Coordinator::Stub::CancelMigration, request),
                o.json);
 }
 
@@ -99,8 +106,8 @@ void AddMigrationsCommand(CLI::App& app, Context& context) {
   command->add_option("--request", list->request, "Only those of this request");
   command->add_option("--limit", list->limit, "At most so many (default 100)");
   auto show = std::make_shared<MigrationsOptions>();
-  AddOne(*group, context, "show", "One migration with its events", "riskkv migrations show 77aa01 --coordinator 127.0.0.1:7070",
-         RunShow, show)
+  AddOne(*group, context, "show", "One migration with its events",
+         "riskkv migrations show 77aa01 --coordinator 127.0.0.1:7070", RunShow, show)
       ->add_option("id", show->id, "Migration id")
       ->required();
   auto cancel = std::make_shared<MigrationsOptions>();

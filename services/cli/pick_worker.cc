@@ -9,7 +9,8 @@ namespace riskkv::cli {
 
 absl::StatusOr<std::string> PickWorker(const std::string& coordinator) {
   Peer<v1::Coordinator> peer("coordinator", coordinator);
-  absl::StatusOr<v1::ListWorkersReply> reply = peer.Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest());
+  absl::StatusOr<v1::ListWorkersReply> reply =
+      peer.Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest());
   RETURN_IF_ERROR(reply.status());
   auto used = [](const v1::WorkerInfo& w) {
     return static_cast<double>(w.load().cells_used()) / std::max<int64_t>(1, w.load().cells_total());
@@ -19,8 +20,9 @@ absl::StatusOr<std::string> PickWorker(const std::string& coordinator) {
     if (w.serving() && (best == nullptr || used(w) < used(*best))) best = &w;
   }
   if (best == nullptr) {
-    return MakeError(absl::StatusCode::kUnavailable, "NOT_READY",
-                     fmt::format("coordinator {} knows {} workers, none is serving", coordinator, reply->workers_size()));
+    return MakeError(
+        absl::StatusCode::kUnavailable, "NOT_READY",
+        fmt::format("coordinator {} knows {} workers, none is serving", coordinator, reply->workers_size()));
   }
   return best->address();
 }

@@ -29,16 +29,26 @@ Json Bytes(const std::string& bytes) {
 Json Single(const Message& m, const FieldDescriptor* f) {
   const auto* r = m.GetReflection();
   switch (f->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: return r->GetInt32(m, f);
-    case FieldDescriptor::CPPTYPE_INT64: return r->GetInt64(m, f);
-    case FieldDescriptor::CPPTYPE_UINT32: return r->GetUInt32(m, f);
-    case FieldDescriptor::CPPTYPE_UINT64: return r->GetUInt64(m, f);
-    case FieldDescriptor::CPPTYPE_DOUBLE: return Number(r->GetDouble(m, f));
-    case FieldDescriptor::CPPTYPE_FLOAT: return Number(r->GetFloat(m, f));
-    case FieldDescriptor::CPPTYPE_BOOL: return r->GetBool(m, f);
-    case FieldDescriptor::CPPTYPE_ENUM: return ShortName(*f->enum_type(), r->GetEnumValue(m, f));
-    case FieldDescriptor::CPPTYPE_STRING: return Bytes(r->GetString(m, f));
-    case FieldDescriptor::CPPTYPE_MESSAGE: return ToJson(r->GetMessage(m, f));
+    case FieldDescriptor::CPPTYPE_INT32:
+      return r->GetInt32(m, f);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return r->GetInt64(m, f);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return r->GetUInt32(m, f);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return r->GetUInt64(m, f);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return Number(r->GetDouble(m, f));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return Number(r->GetFloat(m, f));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return r->GetBool(m, f);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ShortName(*f->enum_type(), r->GetEnumValue(m, f));
+    case FieldDescriptor::CPPTYPE_STRING:
+      return Bytes(r->GetString(m, f));
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return ToJson(r->GetMessage(m, f));
   }
   return nullptr;
 }
@@ -46,16 +56,26 @@ Json Single(const Message& m, const FieldDescriptor* f) {
 Json Repeated(const Message& m, const FieldDescriptor* f, int i) {
   const auto* r = m.GetReflection();
   switch (f->cpp_type()) {
-    case FieldDescriptor::CPPTYPE_INT32: return r->GetRepeatedInt32(m, f, i);
-    case FieldDescriptor::CPPTYPE_INT64: return r->GetRepeatedInt64(m, f, i);
-    case FieldDescriptor::CPPTYPE_UINT32: return r->GetRepeatedUInt32(m, f, i);
-    case FieldDescriptor::CPPTYPE_UINT64: return r->GetRepeatedUInt64(m, f, i);
-    case FieldDescriptor::CPPTYPE_DOUBLE: return Number(r->GetRepeatedDouble(m, f, i));
-    case FieldDescriptor::CPPTYPE_FLOAT: return Number(r->GetRepeatedFloat(m, f, i));
-    case FieldDescriptor::CPPTYPE_BOOL: return r->GetRepeatedBool(m, f, i);
-    case FieldDescriptor::CPPTYPE_ENUM: return ShortName(*f->enum_type(), r->GetRepeatedEnumValue(m, f, i));
-    case FieldDescriptor::CPPTYPE_STRING: return Bytes(r->GetRepeatedString(m, f, i));
-    case FieldDescriptor::CPPTYPE_MESSAGE: return ToJson(r->GetRepeatedMessage(m, f, i));
+    case FieldDescriptor::CPPTYPE_INT32:
+      return r->GetRepeatedInt32(m, f, i);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return r->GetRepeatedInt64(m, f, i);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return r->GetRepeatedUInt32(m, f, i);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return r->GetRepeatedUInt64(m, f, i);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return Number(r->GetRepeatedDouble(m, f, i));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return Number(r->GetRepeatedFloat(m, f, i));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return r->GetRepeatedBool(m, f, i);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ShortName(*f->enum_type(), r->GetRepeatedEnumValue(m, f, i));
+    case FieldDescriptor::CPPTYPE_STRING:
+      return Bytes(r->GetRepeatedString(m, f, i));
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return ToJson(r->GetRepeatedMessage(m, f, i));
   }
   return nullptr;
 }

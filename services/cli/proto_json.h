@@ -1,5 +1,6 @@
-// Any protocol message as JSON for machines: field names as in the .proto, numbers as numbers (protobuf's own printer
-// writes 64-bit numbers as strings), enums by their short names, bytes as text where they are UTF-8, else hexadecimal.
+// Any protocol message as JSON for machines: field names as in the .proto, numbers as numbers (protobuf's own
+// printer writes 64-bit numbers as strings), enums by their short names, bytes as text where they are UTF-8,
+// else hexadecimal.
 #ifndef RISKKV_SERVICES_CLI_PROTO_JSON_H_
 #define RISKKV_SERVICES_CLI_PROTO_JSON_H_
 

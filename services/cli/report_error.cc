@@ -20,7 +20,8 @@ std::string Where(const ErrorDetail& d) {
 std::string Consequence(const ErrorDetail& d) {
   if (d.in_doubt) return "  the decision is not known yet: ask again with 'riskkv migrations show'\n";
   if (d.stage.empty()) return "";
-  return d.source_still_serving ? "  the source goes on serving the request\n" : "  the source does not serve the request\n";
+  return d.source_still_serving ? "  the source goes on serving the request\n"
+                                : "  the source does not serve the request\n";
 }
 
 }  // namespace

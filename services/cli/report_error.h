@@ -1,5 +1,5 @@
-// Errors as people and machines read them: what, which thing, both values (they stand in the message), the reason's
-// name, and whether the request goes on where it was.
+// Errors as people and machines read them: what, which thing, both values (they stand in the message), the
+// reason's name, and whether the request goes on where it was.
 #ifndef RISKKV_SERVICES_CLI_REPORT_ERROR_H_
 #define RISKKV_SERVICES_CLI_REPORT_ERROR_H_
 

@@ -19,7 +19,7 @@ struct RequestsOptions {
 
 struct Listing {
   std::vector<v1::RequestInfo> requests;
-  std::vector<absl::Status> errors;   // workers that did not answer
+  std::vector<absl::Status> errors;  // workers that did not answer
 };
 
 void ListOne(const std::string& address, bool all, Listing& listing) {
@@ -42,10 +42,12 @@ absl::StatusOr<Listing> Collect(const RequestsOptions& o) {
     return listing;
   }
   if (o.coordinator.empty()) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", "give --coordinator, or --address (a worker)");
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
+                     "give --coordinator, or --address (a worker)");
   }
-  absl::StatusOr<v1::ListWorkersReply> workers = Peer<v1::Coordinator>("coordinator", o.coordinator)
-                                                     .Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest());
+  absl::StatusOr<v1::ListWorkersReply> workers =
+      Peer<v1::Coordinator>("coordinator", o.coordinator)
+          .Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest());
   RETURN_IF_ERROR(workers.status());
   for (const v1::WorkerInfo& w : workers->workers()) ListOne(w.address(), o.all, listing);
   return listing;
@@ -61,13 +63,15 @@ int64_t Rebuilt(const v1::RequestInfo& r) {
 
 std::string Text(const Listing& listing) {
   if (listing.requests.empty()) return "no requests\n";
-  Table table({"REQUEST", "WORKER", "STATE", ">EPOCH", ">PROMPT", ">OUTPUT", ">MAX", ">CELLS", ">REBUILT", ">AGE", "MOVED TO"});
+  Table table({"REQUEST", "WORKER", "STATE", ">EPOCH", ">PROMPT", ">OUTPUT", ">MAX", ">CELLS", ">REBUILT",
+               ">AGE", "MOVED TO"});
   for (const v1::RequestInfo& r : listing.requests) {
     std::string state = ShortName(r.state());
     if (r.state() == v1::REQUEST_STATE_FINISHED) state += " " + ShortName(r.finish_reason());
-    table.Add({r.request_id(), r.worker_id(), state, std::to_string(r.epoch()), std::to_string(r.prompt_tokens()),
-               std::to_string(r.output_tokens()), std::to_string(r.max_tokens()), std::to_string(r.n_kv()),
-               std::to_string(Rebuilt(r)), HumanSeconds(r.age_seconds()), r.moved_to()});
+    table.Add({r.request_id(), r.worker_id(), state, std::to_string(r.epoch()),
+               std::to_string(r.prompt_tokens()), std::to_string(r.output_tokens()),
+               std::to_string(r.max_tokens()), std::to_string(r.n_kv()), std::to_string(Rebuilt(r)),
+               HumanSeconds(r.age_seconds()), r.moved_to()});
   }
   return table.ToString();
 }

@@ -22,10 +22,12 @@ class Peer {
  public:
   // `role` is "coordinator" or "worker".
   Peer(std::string role, std::string address)
-      : name_(fmt::format("{} {}", role, address)), stub_(Service::NewStub(CreateChannel(address, ChannelKind::kControl))) {}
+      : name_(fmt::format("{} {}", role, address)),
+        stub_(Service::NewStub(CreateChannel(address, ChannelKind::kControl))) {}
 
   template <typename Request, typename Reply>
-  absl::StatusOr<Reply> Call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+  absl::StatusOr<Reply> Call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
+                                                                   Reply*),
                              const Request& request, absl::Duration timeout = kCallTimeout) const {
     grpc::ClientContext context;
     SetTimeout(context, timeout);

@@ -6,7 +6,11 @@ namespace riskkv::cli {
 namespace {
 
 Json TokenJson(const client::TokenEvent& t) {
-  Json j = {{"index", t.index}, {"token", t.token}, {"text", Utf8OrReplaced(t.text)}, {"logprob", t.logprob}, {"epoch", t.epoch}};
+  Json j = {{"index", t.index},
+            {"token", t.token},
+            {"text", Utf8OrReplaced(t.text)},
+            {"logprob", t.logprob},
+            {"epoch", t.epoch}};
   if (t.top.empty()) return j;
   j["top"] = Json::array();
   for (const client::Alternative& a : t.top) {
@@ -19,11 +23,16 @@ Json TokenJson(const client::TokenEvent& t) {
 
 std::string ShortName(client::FinishReason reason) {
   switch (reason) {
-    case client::FinishReason::kStop: return "STOP";
-    case client::FinishReason::kLength: return "LENGTH";
-    case client::FinishReason::kCancelled: return "CANCELLED";
-    case client::FinishReason::kError: return "ERROR";
-    case client::FinishReason::kUnspecified: return "UNSPECIFIED";
+    case client::FinishReason::kStop:
+      return "STOP";
+    case client::FinishReason::kLength:
+      return "LENGTH";
+    case client::FinishReason::kCancelled:
+      return "CANCELLED";
+    case client::FinishReason::kError:
+      return "ERROR";
+    case client::FinishReason::kUnspecified:
+      return "UNSPECIFIED";
   }
   return "";
 }
@@ -38,7 +47,8 @@ void StreamPrinter::Print(const client::StreamItem& item) {
   } else if (const auto* moving = std::get_if<client::MovingEvent>(&item)) {
     Note(fmt::format("paused to move to {} ({})", moving->worker_id, moving->address));
   } else if (const auto* moved = std::get_if<client::MovedEvent>(&item)) {
-    Note(fmt::format("moved to {} ({}), epoch {} from index {}", moved->worker_id, moved->address, moved->epoch, moved->next_index));
+    Note(fmt::format("moved to {} ({}), epoch {} from index {}", moved->worker_id, moved->address,
+                     moved->epoch, moved->next_index));
   } else if (const auto* end = std::get_if<client::FinishedEvent>(&item)) {
     end_ = *end;
     Text(end->tail_text);
@@ -69,7 +79,9 @@ Json StreamPrinter::Summary(const client::RequestStream& stream) const {
   const client::DeliveryLog& log = stream.log();
   Json moves = Json::array();
   for (const client::OwnerChange& c : log.OwnerChanges()) {
-    moves.push_back({{"index", c.index}, {"from_epoch", c.from_epoch}, {"to_epoch", c.to_epoch},
+    moves.push_back({{"index", c.index},
+                     {"from_epoch", c.from_epoch},
+                     {"to_epoch", c.to_epoch},
                      {"pause_ms", absl::ToDoubleMilliseconds(c.pause)}});
   }
   Json tokens = Json::array();

@@ -1,4 +1,5 @@
-// A request's stream for people: text on stdout as it comes, notes about moves on stderr; and its account for machines.
+// A request's stream for people: text on stdout as it comes, notes about moves on stderr; and its account for
+// machines.
 #ifndef RISKKV_SERVICES_CLI_STREAM_PRINTER_H_
 #define RISKKV_SERVICES_CLI_STREAM_PRINTER_H_
 

@@ -54,7 +54,8 @@ std::string Table::ToString() const {
   return out;
 }
 
-std::string KeyValues(const std::vector<std::pair<std::string, std::string>>& pairs, const std::string& indent) {
+std::string KeyValues(const std::vector<std::pair<std::string, std::string>>& pairs,
+                      const std::string& indent) {
   size_t width = 0;
   for (const auto& [key, value] : pairs) width = std::max(width, Width(key));
   std::string out;

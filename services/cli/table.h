@@ -24,13 +24,14 @@ class Table {
 };
 
 // "name  value" lines, aligned.
-std::string KeyValues(const std::vector<std::pair<std::string, std::string>>& pairs, const std::string& indent = "");
+std::string KeyValues(const std::vector<std::pair<std::string, std::string>>& pairs,
+                      const std::string& indent = "");
 
-std::string HumanBytes(int64_t bytes);                // 737 kB, 11.8 MB
-std::string HumanRate(double bytes_per_second);       // 95.9 Mbit/s
-std::string HumanSeconds(double seconds);             // 14 ms, 1.70 s, 3m20s
+std::string HumanBytes(int64_t bytes);           // 737 kB, 11.8 MB
+std::string HumanRate(double bytes_per_second);  // 95.9 Mbit/s
+std::string HumanSeconds(double seconds);        // 14 ms, 1.70 s, 3m20s
 std::string HumanMs(double ms);
-std::string Percent(double share);                    // 0.221 -> 22.1 %
+std::string Percent(double share);  // 0.221 -> 22.1 %
 // What is shown of a long digest.
 std::string ShortDigest(const std::string& digest);
 

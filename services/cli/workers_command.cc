@@ -27,14 +27,16 @@ std::string BackendName(const std::string& backend) { return backend.substr(0, b
 
 std::string WorkersTable(const v1::ListWorkersReply& reply) {
   if (reply.workers().empty()) return "no workers\n";
-  Table table({"WORKER", "ADDRESS", "STATE", ">LEASE", ">CELLS", ">SLOTS", ">QUEUED", ">LOAD", ">DECODE", ">MOVES IN/OUT",
-               "BACKEND", ">SETS", "MODEL"});
+  Table table({"WORKER", "ADDRESS", "STATE", ">LEASE", ">CELLS", ">SLOTS", ">QUEUED", ">LOAD", ">DECODE",
+               ">MOVES IN/OUT", "BACKEND", ">SETS", "MODEL"});
   for (const v1::WorkerInfo& w : reply.workers()) {
     const v1::WorkerLoad& l = w.load();
     table.Add({w.worker_id(), w.address(), w.serving() ? "serving" : "not serving",
-               fmt::format("{:.0f} s", w.lease_remaining_seconds()), fmt::format("{}/{}", l.cells_used(), l.cells_total()),
-               fmt::format("{}/{}", l.slots_used(), l.slots_total()), std::to_string(l.queued()), Percent(l.load()),
-               HumanSeconds(w.costs().decode_s()), fmt::format("{}/{}", l.moves_in(), l.moves_out()), BackendName(w.backend()),
+               fmt::format("{:.0f} s", w.lease_remaining_seconds()),
+               fmt::format("{}/{}", l.cells_used(), l.cells_total()),
+               fmt::format("{}/{}", l.slots_used(), l.slots_total()), std::to_string(l.queued()),
+               Percent(l.load()), HumanSeconds(w.costs().decode_s()),
+               fmt::format("{}/{}", l.moves_in(), l.moves_out()), BackendName(w.backend()),
                std::to_string(w.sets_size()), w.model()});
   }
   return table.ToString();
@@ -55,8 +57,10 @@ std::string ProfilesText(const v1::PredictorSetInfo& set) {
   std::string text;
   for (const v1::ProfileInfo& p : set.profiles()) {
     if (p.omitted_layers().empty()) continue;
-    double share = set.fingerprint().n_layer() > 0 ? 1.0 * p.omitted_layers_size() / set.fingerprint().n_layer() : 0;
-    text += fmt::format("{}{} ({}{})", text.empty() ? "" : ", ", p.name(), Percent(share), p.gated() ? "" : ", ungated");
+    double share =
+        set.fingerprint().n_layer() > 0 ? 1.0 * p.omitted_layers_size() / set.fingerprint().n_layer() : 0;
+    text += fmt::format("{}{} ({}{})", text.empty() ? "" : ", ", p.name(), Percent(share),
+                        p.gated() ? "" : ", ungated");
   }
   return text.empty() ? "-" : text;
 }
@@ -65,15 +69,17 @@ std::string SetsTable(const v1::ListPredictorSetsReply& reply) {
   if (reply.sets().empty()) return "\nno predictor sets\n";
   Table table({"SET", ">BYTES", "WEIGHTS", ">GROUPS", ">MOVES", ">N*", "HELD BY", "PROFILES (OMITTED)"});
   for (const v1::PredictorSetInfo& s : reply.sets()) {
-    table.Add({ShortDigest(s.digest()), HumanBytes(s.file_bytes()), s.weight_type(), std::to_string(s.groups_size()),
-               std::to_string(s.moves()), fmt::format("{:.1f}", s.break_even_moves()), Join(s.workers()), ProfilesText(s)});
+    table.Add({ShortDigest(s.digest()), HumanBytes(s.file_bytes()), s.weight_type(),
+               std::to_string(s.groups_size()), std::to_string(s.moves()),
+               fmt::format("{:.1f}", s.break_even_moves()), Join(s.workers()), ProfilesText(s)});
   }
   return "\n" + table.ToString();
 }
 
 int RunWorkers(Context& context, const WorkersOptions& o) {
-  absl::StatusOr<v1::ListWorkersReply> workers = Peer<v1::Coordinator>("coordinator", o.coordinator)
-                                                     .Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest());
+  absl::StatusOr<v1::ListWorkersReply> workers =
+      Peer<v1::Coordinator>("coordinator", o.coordinator)
+          .Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest());
   if (!workers.ok()) return ReportFailure(context, workers.status(), o.json);
   absl::StatusOr<v1::ListPredictorSetsReply> sets =
       Peer<v1::Calibration>("coordinator", o.coordinator)
@@ -93,8 +99,9 @@ int RunWorkers(Context& context, const WorkersOptions& o) {
 
 void AddWorkersCommand(CLI::App& app, Context& context) {
   auto o = std::make_shared<WorkersOptions>();
-  CLI::App* command = AddCommand(app, "workers", "Workers with their load, the links between them, the predictor sets they hold",
-                                 "riskkv workers --coordinator 127.0.0.1:7070", &o->json);
+  CLI::App* command = AddCommand(
+      app, "workers", "Workers with their load, the links between them, the predictor sets they hold",
+      "riskkv workers --coordinator 127.0.0.1:7070", &o->json);
   AddCoordinatorOption(*command, &o->coordinator, true);
   command->callback([o, &context] { context.run = [o, &context] { return RunWorkers(context, *o); }; });
 }

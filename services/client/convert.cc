@@ -32,11 +32,16 @@ TokenEvent FromProto(const v1::TokenRecord& token) {
 
 FinishReason FromProto(v1::FinishReason reason) {
   switch (reason) {
-    case v1::FINISH_REASON_STOP: return FinishReason::kStop;
-    case v1::FINISH_REASON_LENGTH: return FinishReason::kLength;
-    case v1::FINISH_REASON_CANCELLED: return FinishReason::kCancelled;
-    case v1::FINISH_REASON_ERROR: return FinishReason::kError;
-    default: return FinishReason::kUnspecified;
+    case v1::FINISH_REASON_STOP:
+      return FinishReason::kStop;
+    case v1::FINISH_REASON_LENGTH:
+      return FinishReason::kLength;
+    case v1::FINISH_REASON_CANCELLED:
+      return FinishReason::kCancelled;
+    case v1::FINISH_REASON_ERROR:
+      return FinishReason::kError;
+    default:
+      return FinishReason::kUnspecified;
   }
 }
 
@@ -46,7 +51,8 @@ std::optional<Event> FromProto(const v1::GenerateEvent& event) {
       const v1::Started& s = event.started();
       return StartedEvent{s.request_id(), s.epoch(), s.worker_id(), s.prompt_tokens()};
     }
-    case v1::GenerateEvent::kToken: return FromProto(event.token());
+    case v1::GenerateEvent::kToken:
+      return FromProto(event.token());
     case v1::GenerateEvent::kMoving: {
       const v1::Moving& m = event.moving();
       return MovingEvent{m.worker_id(), m.address(), m.migration_id()};
@@ -55,9 +61,12 @@ std::optional<Event> FromProto(const v1::GenerateEvent& event) {
       const v1::Moved& m = event.moved();
       return MovedEvent{m.worker_id(), m.address(), m.epoch(), m.next_index()};
     }
-    case v1::GenerateEvent::kFinished: return FromFinished(event.finished());
-    case v1::GenerateEvent::kSuperseded: return SupersededEvent{};
-    case v1::GenerateEvent::EVENT_NOT_SET: return std::nullopt;
+    case v1::GenerateEvent::kFinished:
+      return FromFinished(event.finished());
+    case v1::GenerateEvent::kSuperseded:
+      return SupersededEvent{};
+    case v1::GenerateEvent::EVENT_NOT_SET:
+      return std::nullopt;
   }
   return std::nullopt;
 }

@@ -16,10 +16,11 @@ namespace riskkv::client {
 struct QueuedEvent {
   SourceId source = 0;
   Event event;
-  absl::Duration received;   // client's monotonic clock, taken when it came off the wire
+  absl::Duration received;  // client's monotonic clock, taken when it came off the wire
 };
 
-// Thread-safe. Bounded: a slow reader holds the workers' streams up (gRPC flow control) instead of filling memory.
+// Thread-safe. Bounded: a slow reader holds the workers' streams up (gRPC flow control) instead of filling
+// memory.
 class EventQueue {
  public:
   explicit EventQueue(std::size_t capacity = 1024) : capacity_(capacity) {}

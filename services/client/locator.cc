@@ -16,7 +16,8 @@ absl::StatusOr<Target> Locator::Locate(const std::string& request_id, absl::Dura
   v1::LocateRequest request;
   request.set_request_id(request_id);
   v1::LocateReply reply;
-  RETURN_IF_ERROR(FromGrpc(stub_->Locate(&context, request, &reply), fmt::format("coordinator {}: Locate", address_)));
+  RETURN_IF_ERROR(
+      FromGrpc(stub_->Locate(&context, request, &reply), fmt::format("coordinator {}: Locate", address_)));
   return Target{reply.owner(), reply.address(), reply.epoch(), reply.start_index()};
 }
 

@@ -11,11 +11,12 @@
 namespace riskkv::client {
 namespace {
 
-constexpr int kMaxReconnects = 20;   // in a row without an event
+constexpr int kMaxReconnects = 20;  // in a row without an event
 constexpr absl::Duration kReconnectWait = absl::Milliseconds(250);
 
 absl::Status StoppedError() {
-  return WithContext(MakeError(absl::StatusCode::kCancelled, "CANCELLED_BY_CALLER", "no longer watched; the migration goes on"),
+  return WithContext(MakeError(absl::StatusCode::kCancelled, "CANCELLED_BY_CALLER",
+                               "no longer watched; the migration goes on"),
                      "client", "");
 }
 
@@ -28,10 +29,12 @@ MigrationFollower::MigrationFollower(const std::string& coordinator_address)
 absl::StatusOr<v1::Outcome> MigrationFollower::Migrate(const v1::MigrateRequest& request, const Sink& sink) {
   seq_ = 0;
   return Follow(
-      request.migration_id(), [&](grpc::ClientContext* context) { return stub_->Migrate(context, request); }, sink);
+      request.migration_id(), [&](grpc::ClientContext* context) { return stub_->Migrate(context, request); },
+      sink);
 }
 
-absl::StatusOr<v1::Outcome> MigrationFollower::Watch(const std::string& migration_id, uint64_t after_seq, const Sink& sink) {
+absl::StatusOr<v1::Outcome> MigrationFollower::Watch(const std::string& migration_id, uint64_t after_seq,
+                                                     const Sink& sink) {
   seq_ = after_seq;
   return Follow(migration_id, nullptr, sink);
 }
@@ -76,7 +79,8 @@ absl::StatusOr<bool> MigrationFollower::ReadOne(const Starter& start, const Sink
   return false;
 }
 
-absl::StatusOr<v1::Outcome> MigrationFollower::Follow(const std::string& migration_id, Starter start, const Sink& sink) {
+absl::StatusOr<v1::Outcome> MigrationFollower::Follow(const std::string& migration_id, Starter start,
+                                                      const Sink& sink) {
   Starter watch = [this, &migration_id](grpc::ClientContext* context) {
     v1::WatchMigrationRequest request;
     request.set_migration_id(migration_id);
@@ -91,10 +95,12 @@ absl::StatusOr<v1::Outcome> MigrationFollower::Follow(const std::string& migrati
     if (stopped()) return StoppedError();
     if (seq_ > before) failures = 0;
     bool lost = done.ok() || done.status().code() == absl::StatusCode::kUnavailable;
-    // Before the first event nothing is known to have been accepted, and a refusal must not be mistaken for a lost line.
+    // Before the first event nothing is known to have been accepted, and a refusal must not be mistaken for a
+    // lost line.
     if (!lost || seq_ == 0 || ++failures > kMaxReconnects) {
       return done.ok() ? MakeError(absl::StatusCode::kUnavailable, "PEER_UNREACHABLE",
-                                   fmt::format("coordinator {} ended the events of {} without an outcome", address_, migration_id))
+                                   fmt::format("coordinator {} ended the events of {} without an outcome",
+                                               address_, migration_id))
                        : done.status();
     }
     absl::SleepFor(kReconnectWait);

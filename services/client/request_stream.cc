@@ -12,25 +12,32 @@ namespace riskkv::client {
 namespace {
 
 absl::Status Cancelled() {
-  return WithContext(MakeError(absl::StatusCode::kCancelled, "CANCELLED_BY_CALLER", "the client stopped reading"), "client", "");
+  return WithContext(
+      MakeError(absl::StatusCode::kCancelled, "CANCELLED_BY_CALLER", "the client stopped reading"), "client",
+      "");
 }
 
-// Errors that another attempt cannot cure. An unknown request may be known elsewhere: with a coordinator that is asked.
+// Errors that another attempt cannot cure. An unknown request may be known elsewhere: with a coordinator that
+// is asked.
 bool IsFinal(const absl::Status& why, bool has_coordinator) {
   switch (why.code()) {
     case absl::StatusCode::kInvalidArgument:
     case absl::StatusCode::kPermissionDenied:
     case absl::StatusCode::kUnauthenticated:
-    case absl::StatusCode::kUnimplemented: return true;
+    case absl::StatusCode::kUnimplemented:
+      return true;
     case absl::StatusCode::kNotFound:
-    case absl::StatusCode::kFailedPrecondition: return !has_coordinator;
-    default: return false;
+    case absl::StatusCode::kFailedPrecondition:
+      return !has_coordinator;
+    default:
+      return false;
   }
 }
 
 }  // namespace
 
-RequestStream::RequestStream(StreamOptions options, int64_t next_index, uint64_t min_epoch, const Clock* clock)
+RequestStream::RequestStream(StreamOptions options, int64_t next_index, uint64_t min_epoch,
+                             const Clock* clock)
     : options_(std::move(options)),
       clock_(clock),
       merger_(next_index, min_epoch),
@@ -39,7 +46,8 @@ RequestStream::RequestStream(StreamOptions options, int64_t next_index, uint64_t
   if (!options_.coordinator.empty()) locator_.emplace(options_.coordinator);
 }
 
-std::unique_ptr<RequestStream> RequestStream::Generate(const std::string& address, const v1::GenerateRequest& request,
+std::unique_ptr<RequestStream> RequestStream::Generate(const std::string& address,
+                                                       const v1::GenerateRequest& request,
                                                        StreamOptions options, const Clock* clock) {
   std::unique_ptr<RequestStream> stream(new RequestStream(std::move(options), 0, 0, clock));
   stream->Open(Target{"", address}, [request](v1::Generation::Stub& stub, grpc::ClientContext* context) {
@@ -48,8 +56,9 @@ std::unique_ptr<RequestStream> RequestStream::Generate(const std::string& addres
   return stream;
 }
 
-std::unique_ptr<RequestStream> RequestStream::Attach(const std::string& address, const std::string& request_id,
-                                                     int64_t next_index, uint64_t min_epoch, StreamOptions options,
+std::unique_ptr<RequestStream> RequestStream::Attach(const std::string& address,
+                                                     const std::string& request_id, int64_t next_index,
+                                                     uint64_t min_epoch, StreamOptions options,
                                                      const Clock* clock) {
   std::unique_ptr<RequestStream> stream(new RequestStream(std::move(options), next_index, min_epoch, clock));
   stream->request_id_ = request_id;
@@ -108,7 +117,8 @@ std::optional<absl::StatusOr<StreamItem>> RequestStream::Handle(const QueuedEven
   if (request_id_.empty()) {
     if (const auto* broken = std::get_if<BrokenEvent>(&queued.event)) {
       absl::Status why = broken->status;
-      if (why.ok()) why = MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the worker ended the stream unasked");
+      if (why.ok())
+        why = MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the worker ended the stream unasked");
       return Fail(Annotate(why, sources_.empty() ? "Generate" : sources_.begin()->second->address()));
     }
     if (const auto* started = std::get_if<StartedEvent>(&queued.event)) request_id_ = started->request_id;
@@ -118,7 +128,8 @@ std::optional<absl::StatusOr<StreamItem>> RequestStream::Handle(const QueuedEven
 
 std::optional<absl::StatusOr<StreamItem>> RequestStream::Act(const QueuedEvent& queued, Verdict verdict) {
   switch (verdict.action) {
-    case Action::kDeliver: return Deliver(queued);
+    case Action::kDeliver:
+      return Deliver(queued);
     case Action::kNone:
       if (const auto* started = std::get_if<StartedEvent>(&queued.event)) return StreamItem(*started);
       return std::nullopt;
@@ -146,8 +157,10 @@ std::optional<absl::StatusOr<StreamItem>> RequestStream::Act(const QueuedEvent& 
         candidate_due_ = clock_->Monotonic() + options_.backoff;
       }
       return std::nullopt;
-    case Action::kFinished: return Finish(std::get<FinishedEvent>(queued.event));
-    case Action::kFail: return Fail(verdict.error);
+    case Action::kFinished:
+      return Finish(std::get<FinishedEvent>(queued.event));
+    case Action::kFail:
+      return Fail(verdict.error);
   }
   return std::nullopt;
 }
@@ -191,7 +204,8 @@ std::optional<absl::StatusOr<StreamItem>> RequestStream::PlanReattach(absl::Stat
                                           merger_.next_index(), failures_)));
   }
   absl::Duration wait = options_.backoff * (1LL << std::min(failures_ - 1, 10));
-  attach_due_ = clock_->Monotonic() + (failures_ == 1 ? absl::ZeroDuration() : std::min(wait, options_.max_backoff));
+  attach_due_ =
+      clock_->Monotonic() + (failures_ == 1 ? absl::ZeroDuration() : std::min(wait, options_.max_backoff));
   return std::nullopt;
 }
 
@@ -204,7 +218,8 @@ absl::Status RequestStream::AskCoordinator() {
 }
 
 void RequestStream::AttachOwner() {
-  // After a failure nobody's word is fresher than the owner record's; without an answer the last known owner is tried.
+  // After a failure nobody's word is fresher than the owner record's; without an answer the last known owner
+  // is tried.
   if (failures_ > 0 && locator_) AskCoordinator().IgnoreError();
   if (AttachedToOwner()) return;
   OpenAttach(merger_.owner());
@@ -244,7 +259,8 @@ void RequestStream::Close(SourceId source) {
 }
 
 bool RequestStream::AttachedToOwner() const {
-  return std::any_of(sources_.begin(), sources_.end(), [this](const auto& s) { return merger_.IsOwner(s.first); });
+  return std::any_of(sources_.begin(), sources_.end(),
+                     [this](const auto& s) { return merger_.IsOwner(s.first); });
 }
 
 absl::StatusOr<bool> RequestStream::CancelRequest() {

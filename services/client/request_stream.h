@@ -1,5 +1,6 @@
-// One request as a client sees it: an unbroken stream of tokens, wherever it runs. Opens streams to workers, follows
-// moves, attaches again when a stream breaks, asks the coordinator when nobody said where the request went.
+// One request as a client sees it: an unbroken stream of tokens, wherever it runs. Opens streams to workers,
+// follows moves, attaches again when a stream breaks, asks the coordinator when nobody said where the request
+// went.
 #ifndef RISKKV_SERVICES_CLIENT_REQUEST_STREAM_H_
 #define RISKKV_SERVICES_CLIENT_REQUEST_STREAM_H_
 
@@ -22,14 +23,14 @@
 namespace riskkv::client {
 
 struct StreamOptions {
-  std::string coordinator;                          // for Locate; empty: only Moving and Moved are followed
-  bool pre_attach = true;                           // attach to the candidate ahead of the decision
-  int max_attempts = 10;                            // attaches in a row that brought no token; then the last error
+  std::string coordinator;  // for Locate; empty: only Moving and Moved are followed
+  bool pre_attach = true;   // attach to the candidate ahead of the decision
+  int max_attempts = 10;    // attaches in a row that brought no token; then the last error
   absl::Duration backoff = absl::Milliseconds(20);  // before the second attempt, doubled up to max_backoff
   absl::Duration max_backoff = absl::Seconds(1);
   absl::Duration locate_timeout = absl::Seconds(2);
-  absl::Duration stall = absl::Seconds(15);         // silence after which the coordinator is asked, if there is one
-  bool acknowledge = true;                          // tell the owner that the end was received
+  absl::Duration stall = absl::Seconds(15);  // silence after which the coordinator is asked, if there is one
+  bool acknowledge = true;                   // tell the owner that the end was received
 };
 
 // What Next() hands out. MovingEvent and MovedEvent are news, the stream follows by itself.
@@ -38,16 +39,17 @@ using StreamItem = std::variant<TokenEvent, StartedEvent, MovingEvent, MovedEven
 // Stop() is thread-safe; everything else belongs to one thread.
 class RequestStream {
  public:
-  static std::unique_ptr<RequestStream> Generate(const std::string& address, const v1::GenerateRequest& request,
-                                                 StreamOptions options, const Clock* clock);
+  static std::unique_ptr<RequestStream> Generate(const std::string& address,
+                                                 const v1::GenerateRequest& request, StreamOptions options,
+                                                 const Clock* clock);
   // min_epoch: the highest epoch seen before, 0 for none.
   static std::unique_ptr<RequestStream> Attach(const std::string& address, const std::string& request_id,
                                                int64_t next_index, uint64_t min_epoch, StreamOptions options,
                                                const Clock* clock);
   ~RequestStream();
 
-  // Blocks. After FinishedEvent or an error: OUT_OF_RANGE. CANCELLED after Stop(); DEADLINE_EXCEEDED when nothing came in
-  // time (call again).
+  // Blocks. After FinishedEvent or an error: OUT_OF_RANGE. CANCELLED after Stop(); DEADLINE_EXCEEDED when
+  // nothing came in time (call again).
   absl::StatusOr<StreamItem> Next(absl::Duration timeout = absl::InfiniteDuration());
   // Detaches: the request goes on without this client.
   void Stop() { queue_.Close(); }
@@ -87,10 +89,10 @@ class RequestStream {
   std::string request_id_;
   std::map<SourceId, std::unique_ptr<StreamSource>> sources_;
   SourceId next_source_ = 1;
-  int failures_ = 0;                            // attaches since the last token
+  int failures_ = 0;  // attaches since the last token
   int64_t attaches_ = 0;
-  std::optional<absl::Duration> attach_due_;    // the owner has to be attached then
-  std::optional<Target> candidate_;             // named by Moving, not decided yet
+  std::optional<absl::Duration> attach_due_;  // the owner has to be attached then
+  std::optional<Target> candidate_;           // named by Moving, not decided yet
   std::optional<absl::Duration> candidate_due_;
   SourceId candidate_source_ = 0;
   absl::Duration last_news_;

@@ -8,7 +8,8 @@
 
 namespace riskkv::client {
 
-StreamSource::StreamSource(SourceId id, const std::string& address, Starter start, EventQueue* queue, const Clock* clock)
+StreamSource::StreamSource(SourceId id, const std::string& address, Starter start, EventQueue* queue,
+                           const Clock* clock)
     : id_(id),
       address_(address),
       queue_(queue),

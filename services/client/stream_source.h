@@ -21,7 +21,8 @@ class StreamSource {
 
   // The last event pushed is BrokenEvent, whatever the stream's end was. `queue` and `clock` must outlive it.
   StreamSource(SourceId id, const std::string& address, Starter start, EventQueue* queue, const Clock* clock);
-  // Cancels the call and joins the thread. The queue must be closed, this source muted, or the queue read meanwhile.
+  // Cancels the call and joins the thread. The queue must be closed, this source muted, or the queue read
+  // meanwhile.
   ~StreamSource();
   // Ends the call soon; does not wait.
   void Cancel() { context_.TryCancel(); }

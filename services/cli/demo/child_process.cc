@@ -20,13 +20,15 @@ namespace {
 constexpr int kNoExec = 127;
 
 // An open file for a stream of the child; -1 when it cannot be had.
-int OpenLog(const std::string& path) { return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644); }
+int OpenLog(const std::string& path) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
 
 // Between fork and exec: only calls that are safe there.
 [[noreturn]] void RunChild(char* const* argv, int out, int err, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(kNoExec);
-  setpgid(0, 0);   // a terminal's Ctrl-C reaches the parent alone, which stops its children in order
+  setpgid(0, 0);  // a terminal's Ctrl-C reaches the parent alone, which stops its children in order
   for (int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
@@ -43,7 +45,8 @@ int CodeOf(int wait_status) {
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOptions& options) {
   const std::string& binary = options.argv.at(0);
   if (access(binary.c_str(), X_OK) != 0) {
-    return MakeError(absl::StatusCode::kNotFound, "BAD_ARGUMENT", fmt::format("no executable {}: {}", binary, std::strerror(errno)));
+    return MakeError(absl::StatusCode::kNotFound, "BAD_ARGUMENT",
+                     fmt::format("no executable {}: {}", binary, std::strerror(errno)));
   }
   std::vector<char*> argv;
   for (const std::string& arg : options.argv) argv.push_back(const_cast<char*>(arg.c_str()));
@@ -51,7 +54,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOpt
   int err = options.stderr_path.empty() ? STDERR_FILENO : OpenLog(options.stderr_path);
   int out = options.stdout_path.empty() ? STDERR_FILENO : OpenLog(options.stdout_path);
   if (out < 0 || err < 0) {
-    return absl::InternalError(fmt::format("cannot write the log {} or {}: {}", options.stdout_path, options.stderr_path, std::strerror(errno)));
+    return absl::InternalError(fmt::format("cannot write the log {} or {}: {}", options.stdout_path,
+                                           options.stderr_path, std::strerror(errno)));
   }
   pid_t parent = getpid();
   pid_t pid = fork();
@@ -59,7 +63,8 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(const ChildOpt
   if (!options.stderr_path.empty()) close(err);
   if (!options.stdout_path.empty()) close(out);
   if (pid < 0) return absl::InternalError(fmt::format("cannot start {}: {}", binary, std::strerror(errno)));
-  return std::unique_ptr<ChildProcess>(new ChildProcess(pid, std::filesystem::path(binary).filename().string()));
+  return std::unique_ptr<ChildProcess>(
+      new ChildProcess(pid, std::filesystem::path(binary).filename().string()));
 }
 
 ChildProcess::~ChildProcess() { Stop(); }

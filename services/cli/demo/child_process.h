@@ -20,7 +20,8 @@ struct ChildOptions {
   std::string stderr_path;        // "": the parent's
 };
 
-// Not thread-safe. The kernel kills the child when the thread that started it ends (PR_SET_PDEATHSIG), whatever way.
+// Not thread-safe. The kernel kills the child when the thread that started it ends (PR_SET_PDEATHSIG),
+// whatever way.
 class ChildProcess {
  public:
   // NOT_FOUND when there is no such binary.

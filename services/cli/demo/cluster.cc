@@ -47,10 +47,13 @@ Cluster::~Cluster() {
 }
 
 absl::Status Cluster::Start() {
-  std::string binary = options_.coordinator_binary.empty() ? BesideThisProgram("riskkv-coordinator") : options_.coordinator_binary;
-  RETURN_IF_ERROR(Launch("coordinator", {binary, "--listen", "127.0.0.1:0", "--store", "sqlite:" + folder_ + "/coordinator.db"}));
+  std::string binary = options_.coordinator_binary.empty() ? BesideThisProgram("riskkv-coordinator")
+                                                           : options_.coordinator_binary;
+  RETURN_IF_ERROR(Launch("coordinator", {binary, "--listen", "127.0.0.1:0", "--store",
+                                         "sqlite:" + folder_ + "/coordinator.db"}));
   ASSIGN_OR_RETURN(coordinator_, AwaitAddress("coordinator"));
-  for (const char* id : {"a", "b"}) RETURN_IF_ERROR(Launch(fmt::format("worker-{}", id), WorkerArguments(id)));
+  for (const char* id : {"a", "b"})
+    RETURN_IF_ERROR(Launch(fmt::format("worker-{}", id), WorkerArguments(id)));
   for (const char* id : {"a", "b"}) {
     ASSIGN_OR_RETURN(std::string address, AwaitAddress(fmt::format("worker-{}", id)));
     workers_.push_back(address);
@@ -59,11 +62,26 @@ absl::Status Cluster::Start() {
 }
 
 std::vector<std::string> Cluster::WorkerArguments(const std::string& id) const {
-  std::string binary = options_.worker_binary.empty() ? BesideThisProgram("riskkv-worker") : options_.worker_binary;
+  std::string binary =
+      options_.worker_binary.empty() ? BesideThisProgram("riskkv-worker") : options_.worker_binary;
   // One engine thread each: ggml's threads spin, and two workers must not fight over two cores.
-  std::vector<std::string> argv = {binary, "--id", id, "--listen", "127.0.0.1:0", "--coordinator", coordinator_,
-                                   "--engine", options_.engine, "--cells", std::to_string(options_.cells),
-                                   "--sequences", "4", "--threads", "1", "--predictors", predictors_};
+  std::vector<std::string> argv = {binary,
+                                   "--id",
+                                   id,
+                                   "--listen",
+                                   "127.0.0.1:0",
+                                   "--coordinator",
+                                   coordinator_,
+                                   "--engine",
+                                   options_.engine,
+                                   "--cells",
+                                   std::to_string(options_.cells),
+                                   "--sequences",
+                                   "4",
+                                   "--threads",
+                                   "1",
+                                   "--predictors",
+                                   predictors_};
   // Without a pace of its own the fake engine would end before anything can be moved.
   if (options_.engine == "fake") argv.insert(argv.end(), {"--fake-step-ms", "5"});
   if (!options_.model.empty()) argv.insert(argv.end(), {"--model", options_.model});
@@ -89,7 +107,8 @@ absl::StatusOr<std::string> Cluster::AwaitAddress(const std::string& name) {
     absl::SleepFor(absl::Milliseconds(20));
   }
   return MakeError(absl::StatusCode::kDeadlineExceeded, "NOT_READY",
-                   fmt::format("{} does not listen after {}; its log ends:\n{}", name, absl::FormatDuration(kListenTimeout), LogTail(name)));
+                   fmt::format("{} does not listen after {}; its log ends:\n{}", name,
+                               absl::FormatDuration(kListenTimeout), LogTail(name)));
 }
 
 absl::Status Cluster::AwaitServing(absl::Duration timeout) {
@@ -99,15 +118,18 @@ absl::Status Cluster::AwaitServing(absl::Duration timeout) {
   while (absl::Now() < end) {
     if (Interrupted()) return absl::CancelledError("interrupted");
     RETURN_IF_ERROR(CheckAlive());
-    auto reply = coordinator.Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest(), absl::Seconds(2));
+    auto reply =
+        coordinator.Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest(), absl::Seconds(2));
     if (reply.ok()) {
-      serving = std::count_if(reply->workers().begin(), reply->workers().end(), [](const auto& w) { return w.serving(); });
+      serving = std::count_if(reply->workers().begin(), reply->workers().end(),
+                              [](const auto& w) { return w.serving(); });
       if (serving == 2) return absl::OkStatus();
     }
     absl::SleepFor(absl::Milliseconds(50));
   }
   return MakeError(absl::StatusCode::kDeadlineExceeded, "NOT_READY",
-                   fmt::format("{} of 2 workers serve after {}; logs are in {}", serving, absl::FormatDuration(timeout), folder_));
+                   fmt::format("{} of 2 workers serve after {}; logs are in {}", serving,
+                               absl::FormatDuration(timeout), folder_));
 }
 
 absl::Status Cluster::CheckAlive() {
@@ -115,7 +137,8 @@ absl::Status Cluster::CheckAlive() {
     std::optional<int> code = member.process->Poll();
     if (!code) continue;
     return MakeError(absl::StatusCode::kUnavailable, "PEER_UNREACHABLE",
-                     fmt::format("{} ended with exit code {}; its log ends:\n{}", member.name, *code, LogTail(member.name)));
+                     fmt::format("{} ended with exit code {}; its log ends:\n{}", member.name, *code,
+                                 LogTail(member.name)));
   }
   return absl::OkStatus();
 }

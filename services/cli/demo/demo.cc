@@ -24,7 +24,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kCharsPerToken = 4.2;   // of English prose, about
+constexpr double kCharsPerToken = 4.2;  // of English prose, about
 
 // The work folder: kept when something went wrong or it was asked for.
 class WorkFolder {
@@ -69,11 +69,15 @@ absl::StatusOr<ProfileChoice> Choose(const Cluster& cluster, Narrator& narrator)
   RETURN_IF_ERROR(info.status());
   ASSIGN_OR_RETURN(ProfileChoice choice, ChooseProfile(info->sets()));
   const v1::ProfileInfo& p = choice.profile;
-  narrator.Line(fmt::format("model {}, {} layers; set {}, {} groups", info->model(), info->fingerprint().n_layer(),
-                            ShortDigest(choice.set.digest()), choice.set.groups_size()));
-  narrator.Line(fmt::format("profile {}: {} of {} layers are not sent; change of NLL {:+.4f} (90 % bound {:+.4f})", p.name(),
-                            p.omitted_layers_size(), info->fingerprint().n_layer(), p.mean(), p.upper90()));
-  if (!p.gated()) narrator.Line("NO PROFILE PASSED ITS GATE: this one is UNGATED, the safest there is, for this demonstration only");
+  narrator.Line(fmt::format("model {}, {} layers; set {}, {} groups", info->model(),
+                            info->fingerprint().n_layer(), ShortDigest(choice.set.digest()),
+                            choice.set.groups_size()));
+  narrator.Line(
+      fmt::format("profile {}: {} of {} layers are not sent; change of NLL {:+.4f} (90 % bound {:+.4f})",
+                  p.name(), p.omitted_layers_size(), info->fingerprint().n_layer(), p.mean(), p.upper90()));
+  if (!p.gated())
+    narrator.Line(
+        "NO PROFILE PASSED ITS GATE: this one is UNGATED, the safest there is, for this demonstration only");
   return choice;
 }
 
@@ -106,7 +110,8 @@ void Tell(const MoveReport& report, Narrator& narrator) {
   narrator.Block(lines);
 }
 
-absl::StatusOr<DemoResult> Play(const DemoOptions& o, Cluster& cluster, Narrator& narrator, const Clock& clock) {
+absl::StatusOr<DemoResult> Play(const DemoOptions& o, Cluster& cluster, Narrator& narrator,
+                                const Clock& clock) {
   ASSIGN_OR_RETURN(std::string text, PromptSource(o));
   DemoResult result;
   ASSIGN_OR_RETURN(result.choice, Choose(cluster, narrator));
@@ -122,14 +127,16 @@ absl::StatusOr<DemoResult> Play(const DemoOptions& o, Cluster& cluster, Narrator
   narrator.Block(PlanSummary(result.risk.plan));
 
   MoveSpec full = FullSpec(o, text);
-  narrator.Step("A second request, greedy: once on worker a alone, once moved in FULL mode; are the tokens the same?");
+  narrator.Step(
+      "A second request, greedy: once on worker a alone, once moved in FULL mode; are the tokens the same?");
   ASSIGN_OR_RETURN(result.unmoved, RunUnmoved(cluster.worker(0), full.prompt, full.max_tokens, clock));
   ASSIGN_OR_RETURN(result.full, RunMove(cluster, full, narrator, clock));
   Tell(result.full, narrator);
   return result;
 }
 
-void Conclude(const DemoResult& result, const Verdicts& verdicts, const DemoOptions& o, std::ostream& out, Narrator& narrator) {
+void Conclude(const DemoResult& result, const Verdicts& verdicts, const DemoOptions& o, std::ostream& out,
+              Narrator& narrator) {
   if (!o.json) {
     narrator.Step("Result");
     narrator.Block(ReportTable(result));
@@ -148,13 +155,15 @@ void StayUp(const Cluster& cluster, const std::string& folder, Narrator& narrato
   while (!Interrupted()) absl::SleepFor(absl::Milliseconds(100));
 }
 
-absl::StatusOr<int> Run(const DemoOptions& o, const WorkFolder& work, std::ostream& out, Narrator& narrator, const Clock& clock) {
+absl::StatusOr<int> Run(const DemoOptions& o, const WorkFolder& work, std::ostream& out, Narrator& narrator,
+                        const Clock& clock) {
   ASSIGN_OR_RETURN(std::string predictors, EnsurePredictors(o, work.path(), narrator));
   narrator.Step("A coordinator and two workers, one engine thread each, start as processes");
   Cluster cluster(o, work.path(), predictors);
   RETURN_IF_ERROR(cluster.Start());
   RETURN_IF_ERROR(cluster.AwaitServing(absl::Seconds(60)));
-  narrator.Line(fmt::format("coordinator {}, worker a {}, worker b {}", cluster.coordinator(), cluster.worker(0), cluster.worker(1)));
+  narrator.Line(fmt::format("coordinator {}, worker a {}, worker b {}", cluster.coordinator(),
+                            cluster.worker(0), cluster.worker(1)));
   ASSIGN_OR_RETURN(DemoResult result, Play(o, cluster, narrator, clock));
   Verdicts verdicts = Judge(result);
   Conclude(result, verdicts, o, out, narrator);

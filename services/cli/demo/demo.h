@@ -9,7 +9,8 @@
 
 namespace riskkv::cli {
 
-// Runs it and returns the exit code. With options.json one JSON object is all that goes to `out`; the story goes to `err`.
+// Runs it and returns the exit code. With options.json one JSON object is all that goes to `out`; the story
+// goes to `err`.
 int RunDemo(const DemoOptions& options, std::ostream& out, std::ostream& err, const Clock& clock);
 
 }  // namespace riskkv::cli

@@ -43,7 +43,8 @@ absl::StatusOr<std::string> Folder(const DemoOptions& o, const std::string& work
 }
 
 std::vector<std::string> CalibrateArguments(const DemoOptions& o, const std::string& folder) {
-  std::vector<std::string> argv = {"/proc/self/exe", "calibrate", "--engine", o.engine, "--out", folder + "/"};
+  std::vector<std::string> argv = {"/proc/self/exe", "calibrate", "--engine",
+                                   o.engine,         "--out",     folder + "/"};
   if (!o.model.empty()) argv.insert(argv.end(), {"--model", o.model});
   if (!o.fit.empty()) argv.insert(argv.end(), {"--fit", o.fit, "--select", o.select});
   if (!o.confirm.empty()) argv.insert(argv.end(), {"--confirm", o.confirm});
@@ -53,12 +54,13 @@ std::vector<std::string> CalibrateArguments(const DemoOptions& o, const std::str
 
 // As a process of its own: its gigabytes go when it ends, and it may restart itself for a better BLAS kernel.
 absl::Status Calibrate(const DemoOptions& o, const std::string& folder) {
-  absl::StatusOr<std::unique_ptr<ChildProcess>> child = ChildProcess::Start({CalibrateArguments(o, folder), "", ""});
+  absl::StatusOr<std::unique_ptr<ChildProcess>> child =
+      ChildProcess::Start({CalibrateArguments(o, folder), "", ""});
   RETURN_IF_ERROR(child.status());
   bool told = false;
   while (!(*child)->Poll()) {
     if (Interrupted() && !told) {
-      (*child)->Signal(SIGINT);   // it leaves no half file behind
+      (*child)->Signal(SIGINT);  // it leaves no half file behind
       told = true;
     }
     absl::SleepFor(absl::Milliseconds(50));
@@ -72,25 +74,30 @@ absl::Status Calibrate(const DemoOptions& o, const std::string& folder) {
 
 }  // namespace
 
-absl::StatusOr<std::string> EnsurePredictors(const DemoOptions& o, const std::string& work, Narrator& narrator) {
+absl::StatusOr<std::string> EnsurePredictors(const DemoOptions& o, const std::string& work,
+                                             Narrator& narrator) {
   ASSIGN_OR_RETURN(std::string folder, Folder(o, work));
   if (HasSet(folder)) {
     narrator.Step(fmt::format("Predictor set: found in {}", folder));
     return folder;
   }
   if (o.engine == "llama" && (o.fit.empty() || o.select.empty())) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "PREDICTOR_MISSING",
-                     fmt::format("no predictor set in {}: give --fit and --select (or --text-dir) to calibrate one", folder));
+    return MakeError(
+        absl::StatusCode::kInvalidArgument, "PREDICTOR_MISSING",
+        fmt::format("no predictor set in {}: give --fit and --select (or --text-dir) to calibrate one",
+                    folder));
   }
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return absl::InternalError(fmt::format("cannot create {}: {}", folder, error.message()));
-  narrator.Step(fmt::format("Predictor set: none in {}, calibrating one (about {:.0f} s; once a model)", folder, o.seconds));
+  narrator.Step(fmt::format("Predictor set: none in {}, calibrating one (about {:.0f} s; once a model)",
+                            folder, o.seconds));
   RETURN_IF_ERROR(Calibrate(o, folder));
   return folder;
 }
 
-absl::StatusOr<ProfileChoice> ChooseProfile(const google::protobuf::RepeatedPtrField<v1::PredictorSetInfo>& sets) {
+absl::StatusOr<ProfileChoice> ChooseProfile(
+    const google::protobuf::RepeatedPtrField<v1::PredictorSetInfo>& sets) {
   const v1::PredictorSetInfo* best_set = nullptr;
   const v1::ProfileInfo* best = nullptr;
   auto rank = [](const v1::ProfileInfo& p) {
@@ -104,8 +111,10 @@ absl::StatusOr<ProfileChoice> ChooseProfile(const google::protobuf::RepeatedPtrF
     }
   }
   if (best == nullptr) {
-    return MakeError(absl::StatusCode::kNotFound, "PREDICTOR_MISSING",
-                     fmt::format("none of the {} predictor sets the workers hold has a profile that omits a layer", sets.size()));
+    return MakeError(
+        absl::StatusCode::kNotFound, "PREDICTOR_MISSING",
+        fmt::format("none of the {} predictor sets the workers hold has a profile that omits a layer",
+                    sets.size()));
   }
   return ProfileChoice{*best_set, *best};
 }

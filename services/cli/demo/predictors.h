@@ -11,17 +11,20 @@
 
 namespace riskkv::cli {
 
-// A folder with at least one set for the model: the one given, or this model's cache folder; calibrated into when it is
-// empty. `work` is the demonstration's folder. CANCELLED when the calibration was interrupted.
-absl::StatusOr<std::string> EnsurePredictors(const DemoOptions& options, const std::string& work, Narrator& narrator);
+// A folder with at least one set for the model: the one given, or this model's cache folder; calibrated into
+// when it is empty. `work` is the demonstration's folder. CANCELLED when the calibration was interrupted.
+absl::StatusOr<std::string> EnsurePredictors(const DemoOptions& options, const std::string& work,
+                                             Narrator& narrator);
 
 struct ProfileChoice {
   v1::PredictorSetInfo set;
   v1::ProfileInfo profile;
 };
 
-// The gated profile that omits most; without one the ungated one with the smallest mean. NOT_FOUND when no set omits anything.
-absl::StatusOr<ProfileChoice> ChooseProfile(const google::protobuf::RepeatedPtrField<v1::PredictorSetInfo>& sets);
+// The gated profile that omits most; without one the ungated one with the smallest mean. NOT_FOUND when no
+// set omits anything.
+absl::StatusOr<ProfileChoice> ChooseProfile(
+    const google::protobuf::RepeatedPtrField<v1::PredictorSetInfo>& sets);
 
 }  // namespace riskkv::cli
 

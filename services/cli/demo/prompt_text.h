@@ -8,8 +8,8 @@
 
 namespace riskkv::cli {
 
-// About `chars` characters of running text: whole paragraphs from the `part`-th of `parts` equal parts of the text on, no
-// headings, cut at the end of a word.
+// About `chars` characters of running text: whole paragraphs from the `part`-th of `parts` equal parts of the
+// text on, no headings, cut at the end of a word.
 std::string CutPrompt(const std::string& text, int part, int parts, size_t chars);
 
 // A passage for when no text is given.

@@ -16,7 +16,8 @@ double OmittedFraction(const ProfileChoice& c) {
 }
 
 double SavedFraction(const v1::MoveStats& s) {
-  return s.bytes_full() > 0 ? 1.0 - static_cast<double>(s.bytes_sent()) / static_cast<double>(s.bytes_full()) : 0;
+  return s.bytes_full() > 0 ? 1.0 - static_cast<double>(s.bytes_sent()) / static_cast<double>(s.bytes_full())
+                            : 0;
 }
 
 // Negative when the plan had no such alternative.
@@ -27,25 +28,32 @@ double ReplayMs(const v1::Plan& plan) {
   return -1;
 }
 
-std::string Decision(const v1::Plan& plan) { return fmt::format("{}: {}", ShortName(plan.chosen()), plan.why()); }
+std::string Decision(const v1::Plan& plan) {
+  return fmt::format("{}: {}", ShortName(plan.chosen()), plan.why());
+}
 
 // One move's promises.
 void JudgeMove(const std::string& name, const MoveReport& m, v1::Mode wanted, Verdicts& v) {
   if (m.outcome.state() != v1::MIGRATION_STATE_SUCCEEDED) {
     v.not_moved = true;
-    v.broken.push_back(fmt::format("the {} move ended in {}{}", name, ShortName(m.outcome.state()),
-                                   m.outcome.has_error() ? fmt::format(" ({}: {})", ShortName(m.outcome.error().reason()),
-                                                                       m.outcome.error().message())
-                                                         : ""));
+    v.broken.push_back(fmt::format(
+        "the {} move ended in {}{}", name, ShortName(m.outcome.state()),
+        m.outcome.has_error()
+            ? fmt::format(" ({}: {})", ShortName(m.outcome.error().reason()), m.outcome.error().message())
+            : ""));
   } else if (m.outcome.mode() != wanted) {
     v.broken.push_back(fmt::format("the {} move was carried out as {}", name, ShortName(m.outcome.mode())));
   } else if (m.tokens_before == 0 || m.tokens_after == 0) {
-    v.broken.push_back(fmt::format("the {} move did not happen while the request ran: {} tokens before it, {} after", name,
-                                   m.tokens_before, m.tokens_after));
+    v.broken.push_back(
+        fmt::format("the {} move did not happen while the request ran: {} tokens before it, {} after", name,
+                    m.tokens_before, m.tokens_after));
   }
   if (m.lost != 0) v.broken.push_back(fmt::format("{} tokens lost in the {} move", m.lost, name));
-  if (m.duplicated != 0) v.broken.push_back(fmt::format("{} tokens doubled in the {} move", m.duplicated, name));
-  if (!m.log_matches) v.broken.push_back(fmt::format("the {} move's client received other tokens than its owner's log has", name));
+  if (m.duplicated != 0)
+    v.broken.push_back(fmt::format("{} tokens doubled in the {} move", m.duplicated, name));
+  if (!m.log_matches)
+    v.broken.push_back(
+        fmt::format("the {} move's client received other tokens than its owner's log has", name));
 }
 
 }  // namespace
@@ -99,7 +107,8 @@ std::string ReportTable(const DemoResult& r) {
   double replay_ms = ReplayMs(r.risk.plan);
   Table t({"", ">RISK", ">FULL"});
   t.Add({"prompt tokens", std::to_string(r.risk.prompt_tokens), std::to_string(r.full.prompt_tokens)});
-  t.Add({"output tokens before / after the move", fmt::format("{} / {}", r.risk.tokens_before, r.risk.tokens_after),
+  t.Add({"output tokens before / after the move",
+         fmt::format("{} / {}", r.risk.tokens_before, r.risk.tokens_after),
          fmt::format("{} / {}", r.full.tokens_before, r.full.tokens_after)});
   t.Add({"lost / duplicated, counted by the client", fmt::format("{} / {}", r.risk.lost, r.risk.duplicated),
          fmt::format("{} / {}", r.full.lost, r.full.duplicated)});
@@ -113,7 +122,8 @@ std::string ReportTable(const DemoResult& r) {
   t.Add({"pause, measured by the client", HumanMs(r.risk.pause_ms), HumanMs(r.full.pause_ms)});
   t.Add({"usual time between tokens", HumanMs(r.risk.token_ms), HumanMs(r.full.token_ms)});
   t.Add({"replay instead (estimate)", replay_ms < 0 ? "-" : HumanMs(replay_ms), "-"});
-  t.Add({"output as in an unmoved run", "-", r.FirstDifference() < 0 ? "identical" : fmt::format("differs at {}", r.FirstDifference())});
+  t.Add({"output as in an unmoved run", "-",
+         r.FirstDifference() < 0 ? "identical" : fmt::format("differs at {}", r.FirstDifference())});
   return t.ToString();
 }
 

@@ -14,14 +14,14 @@ namespace riskkv::cli {
 struct DemoResult {
   ProfileChoice choice;
   MoveReport risk, full;
-  std::vector<int32_t> unmoved;   // the FULL move's request, not moved
+  std::vector<int32_t> unmoved;  // the FULL move's request, not moved
   // First index at which the FULL move's output differs from the unmoved one; -1 when it does not.
   int64_t FirstDifference() const;
 };
 
 struct Verdicts {
-  std::vector<std::string> broken;   // promises that did not hold, in words; empty when all did
-  bool not_moved = false;            // a migration ended otherwise than SUCCEEDED
+  std::vector<std::string> broken;  // promises that did not hold, in words; empty when all did
+  bool not_moved = false;           // a migration ended otherwise than SUCCEEDED
 };
 
 Verdicts Judge(const DemoResult& result);

@@ -20,7 +20,7 @@ using client::RequestStream;
 using client::StreamItem;
 
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
-constexpr absl::Duration kSilence = absl::Seconds(120);   // a stream this silent is not waited for
+constexpr absl::Duration kSilence = absl::Seconds(120);  // a stream this silent is not waited for
 constexpr int kDeadlineMs = 60000;
 
 v1::GenerateRequest Greedy(const std::string& prompt, int max_tokens) {
@@ -41,7 +41,9 @@ class Mover {
       : coordinator_(std::move(coordinator)), request_(std::move(request)), follower_(coordinator_) {}
   ~Mover() { Stop(); }
 
-  void Start() { thread_ = std::thread([this] { Run(); }); }
+  void Start() {
+    thread_ = std::thread([this] { Run(); });
+  }
   bool started() const { return thread_.joinable(); }
   void Stop() {
     follower_.Stop();
@@ -60,7 +62,7 @@ class Mover {
   void Run() {
     v1::MigrateRequest ask = request_;
     ask.set_mode(v1::MODE_AUTO);
-    ask.set_must_move(true);   // between idle workers staying would always win, which tells nothing
+    ask.set_must_move(true);  // between idle workers staying would always win, which tells nothing
     Peer<v1::Coordinator> coordinator("coordinator", coordinator_);
     absl::StatusOr<v1::Plan> planned = coordinator.Call(&v1::Coordinator::Stub::PlanMigration, ask);
     if (!planned.ok()) {
@@ -101,7 +103,8 @@ v1::MigrateRequest MoveRequest(const MoveSpec& spec, const RequestStream& stream
 }
 
 // The next item; nothing when none came in a poll's time. Errors when interrupted or when a process died.
-absl::StatusOr<std::optional<StreamItem>> Poll(RequestStream& stream, Cluster* cluster, absl::Duration& silent) {
+absl::StatusOr<std::optional<StreamItem>> Poll(RequestStream& stream, Cluster* cluster,
+                                               absl::Duration& silent) {
   absl::StatusOr<StreamItem> item = stream.Next(kPoll);
   if (Interrupted()) return absl::CancelledError("interrupted");
   if (item.ok()) {
@@ -112,7 +115,8 @@ absl::StatusOr<std::optional<StreamItem>> Poll(RequestStream& stream, Cluster* c
   if (item.status().code() != absl::StatusCode::kDeadlineExceeded) return item.status();
   silent += kPoll;
   if (silent < kSilence) return std::optional<StreamItem>();
-  return absl::DeadlineExceededError(fmt::format("request {} was silent for {}", stream.request_id(), absl::FormatDuration(kSilence)));
+  return absl::DeadlineExceededError(
+      fmt::format("request {} was silent for {}", stream.request_id(), absl::FormatDuration(kSilence)));
 }
 
 void Show(const StreamItem& item, Narrator& narrator) {
@@ -122,7 +126,8 @@ void Show(const StreamItem& item, Narrator& narrator) {
 
 // Every token of the request's log as its final owner keeps it.
 absl::StatusOr<std::vector<int32_t>> ReadLog(const RequestStream& followed, const Clock& clock) {
-  auto stream = RequestStream::Attach(followed.merger().owner().address, followed.request_id(), 0, followed.merger().epoch(), {}, &clock);
+  auto stream = RequestStream::Attach(followed.merger().owner().address, followed.request_id(), 0,
+                                      followed.merger().epoch(), {}, &clock);
   absl::Duration silent;
   while (true) {
     ASSIGN_OR_RETURN(std::optional<StreamItem> item, Poll(*stream, nullptr, silent));
@@ -142,13 +147,14 @@ void Account(const RequestStream& stream, MoveReport& report) {
   if (changes.empty()) return;
   report.tokens_before = changes[0].index;
   report.tokens_after = static_cast<int64_t>(report.tokens.size()) - changes[0].index;
-  for (const client::OwnerChange& c : changes) report.pause_ms = std::max(report.pause_ms, absl::ToDoubleMilliseconds(c.pause));
+  for (const client::OwnerChange& c : changes)
+    report.pause_ms = std::max(report.pause_ms, absl::ToDoubleMilliseconds(c.pause));
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<int32_t>> RunUnmoved(const std::string& address, const std::string& prompt, int max_tokens,
-                                                const Clock& clock) {
+absl::StatusOr<std::vector<int32_t>> RunUnmoved(const std::string& address, const std::string& prompt,
+                                                int max_tokens, const Clock& clock) {
   auto stream = RequestStream::Generate(address, Greedy(prompt, max_tokens), {}, &clock);
   absl::Duration silent;
   while (true) {
@@ -157,11 +163,13 @@ absl::StatusOr<std::vector<int32_t>> RunUnmoved(const std::string& address, cons
   }
 }
 
-absl::StatusOr<MoveReport> RunMove(Cluster& cluster, const MoveSpec& spec, Narrator& narrator, const Clock& clock) {
+absl::StatusOr<MoveReport> RunMove(Cluster& cluster, const MoveSpec& spec, Narrator& narrator,
+                                   const Clock& clock) {
   client::StreamOptions options;
   options.coordinator = cluster.coordinator();
-  options.acknowledge = false;   // the owner's log is read once more at the end
-  auto stream = RequestStream::Generate(cluster.worker(0), Greedy(spec.prompt, spec.max_tokens), options, &clock);
+  options.acknowledge = false;  // the owner's log is read once more at the end
+  auto stream =
+      RequestStream::Generate(cluster.worker(0), Greedy(spec.prompt, spec.max_tokens), options, &clock);
   std::unique_ptr<Mover> mover;
   MoveReport report;
   absl::Duration silent;
@@ -174,8 +182,8 @@ absl::StatusOr<MoveReport> RunMove(Cluster& cluster, const MoveSpec& spec, Narra
     }
     if (const auto* token = std::get_if<client::TokenEvent>(&*item)) {
       if (shown_epoch != 0 && token->epoch != shown_epoch) {
-        narrator.Mark(fmt::format("from here on worker {} (epoch {}, output token {})", stream->merger().owner().worker_id,
-                                  token->epoch, token->index));
+        narrator.Mark(fmt::format("from here on worker {} (epoch {}, output token {})",
+                                  stream->merger().owner().worker_id, token->epoch, token->index));
       }
       shown_epoch = token->epoch;
     }

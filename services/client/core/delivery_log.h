@@ -1,5 +1,5 @@
-// The client's own account of what reached it: its own counts of lost and doubled indices and its own measure of the
-// pause, so that nothing has to be believed of the services.
+// The client's own account of what reached it: its own counts of lost and doubled indices and its own measure
+// of the pause, so that nothing has to be believed of the services.
 #ifndef RISKKV_SERVICES_CLIENT_CORE_DELIVERY_LOG_H_
 #define RISKKV_SERVICES_CLIENT_CORE_DELIVERY_LOG_H_
 
@@ -16,15 +16,15 @@ struct Delivery {
   int64_t index = 0;
   int32_t token = -1;
   uint64_t epoch = 0;
-  absl::Duration received;   // client's monotonic clock
+  absl::Duration received;  // client's monotonic clock
 };
 
 // Where one owner's tokens end and the next one's begin.
 struct OwnerChange {
-  int64_t index = 0;         // first token of the new epoch
+  int64_t index = 0;  // first token of the new epoch
   uint64_t from_epoch = 0;
   uint64_t to_epoch = 0;
-  absl::Duration pause;      // between the last token of the old and the first of the new owner
+  absl::Duration pause;  // between the last token of the old and the first of the new owner
 };
 
 // Not thread-safe.

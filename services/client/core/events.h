@@ -62,13 +62,14 @@ struct FinishedEvent {
 // Another client attached.
 struct SupersededEvent {};
 
-// The stream ended without one of the events that end it (or with them: then the merger has forgotten the source).
+// The stream ended without one of the events that end it (or with them: then the merger has forgotten the
+// source).
 struct BrokenEvent {
   absl::Status status;
 };
 
-using Event =
-    std::variant<TokenEvent, StartedEvent, MovingEvent, MovedEvent, FinishedEvent, SupersededEvent, BrokenEvent>;
+using Event = std::variant<TokenEvent, StartedEvent, MovingEvent, MovedEvent, FinishedEvent, SupersededEvent,
+                           BrokenEvent>;
 
 }  // namespace riskkv::client
 

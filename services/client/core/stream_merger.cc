@@ -16,7 +16,8 @@ absl::Status ClientError(absl::StatusCode code, std::string_view reason, const s
 }
 
 bool SameWorker(const Target& a, const Target& b) {
-  // A user's address for a worker may differ from the one it advertises, so the id decides where both are known.
+  // A user's address for a worker may differ from the one it advertises, so the id decides where both are
+  // known.
   if (!a.worker_id.empty() && !b.worker_id.empty()) return a.worker_id == b.worker_id;
   return a.address == b.address;
 }
@@ -28,8 +29,8 @@ std::string NameOf(const Target& target) {
 
 Verdict Fail(absl::Status error) { return {Action::kFail, {}, std::move(error)}; }
 
-#define RETURN_FAILURE_IF_ERROR(expr)                       \
-  do {                                                      \
+#define RETURN_FAILURE_IF_ERROR(expr)                                                  \
+  do {                                                                                 \
     if (absl::Status failure = (expr); !failure.ok()) return Fail(std::move(failure)); \
   } while (false)
 
@@ -92,10 +93,11 @@ Verdict StreamMerger::Double(SourceId source, const TokenEvent& token, uint64_t 
   if (token.index >= first_index_) {
     const Held& held = held_[token.index - first_index_];
     if (held.token != token.token) {
-      return Fail(ClientError(
-          absl::StatusCode::kDataLoss, "MANIFEST_MISMATCH",
-          fmt::format("two histories of request {}: index {} was token {} of epoch {}, and is token {} of epoch {} at {}",
-                      request_id_, token.index, held.token, held.epoch, token.token, epoch, NameOf(sources_[source]))));
+      return Fail(ClientError(absl::StatusCode::kDataLoss, "MANIFEST_MISMATCH",
+                              fmt::format("two histories of request {}: index {} was token {} of epoch {}, "
+                                          "and is token {} of epoch {} at {}",
+                                          request_id_, token.index, held.token, held.epoch, token.token,
+                                          epoch, NameOf(sources_[source]))));
     }
   }
   ++counters_.doubles_dropped;
@@ -110,9 +112,10 @@ Verdict StreamMerger::OnStarted(SourceId source, const StartedEvent& started) {
   from.epoch = started.epoch;
   if (started.epoch < epoch_) {
     ++counters_.lower_epochs_refused;
-    return Useless(source, ClientError(absl::StatusCode::kFailedPrecondition, "STALE_FENCE",
-                                       fmt::format("{} holds request {} at epoch {}, this client has seen epoch {}",
-                                                   NameOf(from), request_id_, started.epoch, epoch_)));
+    return Useless(source,
+                   ClientError(absl::StatusCode::kFailedPrecondition, "STALE_FENCE",
+                               fmt::format("{} holds request {} at epoch {}, this client has seen epoch {}",
+                                           NameOf(from), request_id_, started.epoch, epoch_)));
   }
   if (was_owner) owner_ = from;
   if (started.epoch > epoch_) BecomeOwner(from);
@@ -159,9 +162,10 @@ Verdict StreamMerger::OnFinished(SourceId source, const FinishedEvent& finished)
   }
   if (finished.output_tokens > next_index_) return Gap(source, finished.output_tokens);
   if (finished.output_tokens < next_index_) {
-    return Fail(ClientError(absl::StatusCode::kDataLoss, "BAD_RANGE",
-                            fmt::format("{} ended request {} with {} tokens, this client is at index {}",
-                                        NameOf(sources_[source]), request_id_, finished.output_tokens, next_index_)));
+    return Fail(
+        ClientError(absl::StatusCode::kDataLoss, "BAD_RANGE",
+                    fmt::format("{} ended request {} with {} tokens, this client is at index {}",
+                                NameOf(sources_[source]), request_id_, finished.output_tokens, next_index_)));
   }
   finished_ = true;
   end_ = finished;
@@ -170,19 +174,22 @@ Verdict StreamMerger::OnFinished(SourceId source, const FinishedEvent& finished)
 
 Verdict StreamMerger::OnSuperseded(SourceId source) {
   if (!IsOwner(source)) return Useless(source, absl::OkStatus());
-  return Fail(ClientError(absl::StatusCode::kAborted, "SUPERSEDED",
-                          fmt::format("another client attached to request {} on {}", request_id_, NameOf(owner_))));
+  return Fail(
+      ClientError(absl::StatusCode::kAborted, "SUPERSEDED",
+                  fmt::format("another client attached to request {} on {}", request_id_, NameOf(owner_))));
 }
 
 Verdict StreamMerger::OnBroken(SourceId source, const BrokenEvent& broken) {
   if (IsOwner(source)) ++counters_.broken_streams;
   absl::Status why = broken.status;
-  if (why.ok()) why = ClientError(absl::StatusCode::kUnavailable, "PEER_UNREACHABLE", "the stream ended without an end");
+  if (why.ok())
+    why = ClientError(absl::StatusCode::kUnavailable, "PEER_UNREACHABLE", "the stream ended without an end");
   return Useless(source, Annotate(why, NameOf(sources_[source])));
 }
 
 Verdict StreamMerger::Useless(SourceId source, absl::Status why) {
-  Verdict verdict{IsOwner(source) ? Action::kReattach : Action::kCloseSource, sources_[source], std::move(why)};
+  Verdict verdict{IsOwner(source) ? Action::kReattach : Action::kCloseSource, sources_[source],
+                  std::move(why)};
   sources_.erase(source);
   return verdict;
 }
@@ -190,8 +197,8 @@ Verdict StreamMerger::Useless(SourceId source, absl::Status why) {
 Verdict StreamMerger::Gap(SourceId source, int64_t got) {
   ++counters_.gaps_seen;
   return Useless(source, ClientError(absl::StatusCode::kDataLoss, "BAD_RANGE",
-                                     fmt::format("gap in request {}: {} went on at index {}, expected {}", request_id_,
-                                                 NameOf(sources_[source]), got, next_index_)));
+                                     fmt::format("gap in request {}: {} went on at index {}, expected {}",
+                                                 request_id_, NameOf(sources_[source]), got, next_index_)));
 }
 
 int64_t StreamMerger::EndOf(uint64_t epoch) const {
@@ -205,9 +212,10 @@ absl::Status StreamMerger::LearnStart(uint64_t epoch, int64_t start_index) {
   it->second = std::min(it->second, start_index);
   int64_t first = std::max(it->second, first_index_);
   if (first >= next_index_ || held_[first - first_index_].epoch >= epoch) return absl::OkStatus();
-  return ClientError(absl::StatusCode::kDataLoss, "EPOCH_CONFLICT",
-                     fmt::format("request {}: epoch {} starts at index {}, but tokens up to {} of epoch {} were delivered",
-                                 request_id_, epoch, start_index, next_index_, held_[first - first_index_].epoch));
+  return ClientError(
+      absl::StatusCode::kDataLoss, "EPOCH_CONFLICT",
+      fmt::format("request {}: epoch {} starts at index {}, but tokens up to {} of epoch {} were delivered",
+                  request_id_, epoch, start_index, next_index_, held_[first - first_index_].epoch));
 }
 
 void StreamMerger::BecomeOwner(const Target& target) {

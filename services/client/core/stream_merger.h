@@ -1,9 +1,10 @@
-// Makes one unbroken token sequence of the streams of several workers. It holds no connections: it is told what came
-// from which source and answers what to do.
+// Makes one unbroken token sequence of the streams of several workers. It holds no connections: it is told
+// what came from which source and answers what to do.
 //
 // The rules (protocol.md, 1 and 3):
 //  - A token is identified by its index; what has an index that is already held is dropped.
-//  - An epoch's tokens are valid from its own start index up to the next epoch's: an old owner may still deliver below
+//  - An epoch's tokens are valid from its own start index up to the next epoch's: an old owner may still
+//  deliver below
 //    the new owner's start, and nothing at or above it.
 //  - A client never goes back to a lower epoch.
 //  - A gap is never passed over: the token is refused and the source has to be attached again.
@@ -23,7 +24,8 @@ namespace riskkv::client {
 // One stream of one worker, numbered by the caller.
 using SourceId = int;
 
-// A worker a source is attached to. Owners have an epoch and a start index, candidates (named by Moving) do not.
+// A worker a source is attached to. Owners have an epoch and a start index, candidates (named by Moving) do
+// not.
 struct Target {
   std::string worker_id;
   std::string address;
@@ -32,27 +34,29 @@ struct Target {
 };
 
 enum class Action {
-  kDeliver,     // hand the token on
-  kDrop,        // double or stale, or of a source that does not matter any more: counted
-  kNone,        // noted
-  kPreAttach,   // attach to verdict.target ahead of the decision
-  kFollow,      // verdict.target owns the request: attach there from next_index(), if that is not attached already
-  kReattach,    // this source is of no more use: close it; when it was the owner's, attach again from next_index()
-  kCloseSource, // this source is of no more use, and nobody misses it
-  kFinished,    // the end; everything was delivered
-  kFail,        // verdict.error, typed; the end
+  kDeliver,      // hand the token on
+  kDrop,         // double or stale, or of a source that does not matter any more: counted
+  kNone,         // noted
+  kPreAttach,    // attach to verdict.target ahead of the decision
+  kFollow,       // verdict.target owns the request: attach there from next_index(), if that is not attached
+                 // already
+  kReattach,     // this source is of no more use: close it; when it was the owner's, attach again from
+                 // next_index()
+  kCloseSource,  // this source is of no more use, and nobody misses it
+  kFinished,     // the end; everything was delivered
+  kFail,         // verdict.error, typed; the end
 };
 
 struct Verdict {
   Action action = Action::kNone;
   Target target;
-  absl::Status error;   // with kFail, and with kReattach the reason
+  absl::Status error;  // with kFail, and with kReattach the reason
 };
 
 struct MergerCounters {
-  int64_t stale_dropped = 0;     // by epoch
-  int64_t doubles_dropped = 0;   // by index
-  int64_t gaps_seen = 0;         // refused, healed by attaching again
+  int64_t stale_dropped = 0;    // by epoch
+  int64_t doubles_dropped = 0;  // by index
+  int64_t gaps_seen = 0;        // refused, healed by attaching again
   int64_t broken_streams = 0;
   int64_t lower_epochs_refused = 0;
   int64_t owner_changes = 0;
@@ -64,7 +68,8 @@ class StreamMerger {
   // next_index: the first output index wanted. min_epoch: the highest epoch seen so far, 0 for none.
   StreamMerger(int64_t next_index, uint64_t min_epoch);
 
-  // A stream to this worker was opened from next_index() on. Opening to a worker that already has one forgets the old.
+  // A stream to this worker was opened from next_index() on. Opening to a worker that already has one forgets
+  // the old.
   void OnSourceOpened(SourceId source, const Target& target);
   // Must be called for a token before it is handed on: kDeliver moves next_index() on.
   Verdict OnEvent(SourceId source, const Event& event);
@@ -106,11 +111,11 @@ class StreamMerger {
   };
 
   std::map<SourceId, Target> sources_;
-  std::map<uint64_t, int64_t> starts_;   // epoch -> first valid index
+  std::map<uint64_t, int64_t> starts_;  // epoch -> first valid index
   std::vector<Held> held_;
   int64_t first_index_ = 0;
   int64_t next_index_ = 0;
-  uint64_t epoch_ = 0;                   // the highest seen
+  uint64_t epoch_ = 0;  // the highest seen
   Target owner_;
   std::string request_id_;
   bool finished_ = false;

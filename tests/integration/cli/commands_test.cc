@@ -13,11 +13,11 @@
 namespace riskkv::cli {
 namespace {
 
+using nlohmann::json;
 using ::riskkv::testing::FakeCoordinator;
 using ::riskkv::testing::Script;
 using ::riskkv::testing::ScriptedWorker;
 using ::testing::HasSubstr;
-using nlohmann::json;
 
 struct Ran {
   int code = -1;
@@ -84,7 +84,8 @@ class CommandsTest : public ::testing::Test {
     coordinator_.migration.set_state(v1::MIGRATION_STATE_PRECOPY);
   }
   std::vector<std::string> Migrate(std::vector<std::string> more = {}) {
-    std::vector<std::string> args = {"migrate", "--coordinator", coordinator_.address(), "--request", "r-1", "--to", "b"};
+    std::vector<std::string> args = {
+        "migrate", "--coordinator", coordinator_.address(), "--request", "r-1", "--to", "b"};
     args.insert(args.end(), more.begin(), more.end());
     return args;
   }
@@ -93,8 +94,8 @@ class CommandsTest : public ::testing::Test {
 };
 
 TEST_F(CommandsTest, EveryHelpShowsAnExample) {
-  for (const char* name : {"calibrate", "evaluate", "inspect", "generate", "requests", "workers", "migrations", "migrate", "plan",
-                           "watch", "demo", "health", "version"}) {
+  for (const char* name : {"calibrate", "evaluate", "inspect", "generate", "requests", "workers",
+                           "migrations", "migrate", "plan", "watch", "demo", "health", "version"}) {
     Ran ran = Cli({name, "--help"});
     EXPECT_EQ(ran.code, kExitOk) << name;
     EXPECT_THAT(ran.out, HasSubstr("Example:")) << name;
@@ -143,14 +144,16 @@ TEST_F(CommandsTest, MigrateGoesOnAcrossABrokenConnection) {
 }
 
 TEST_F(CommandsTest, AMoveThatFailedHasItsOwnExitCode) {
-  coordinator_.events = {Event(1, v1::MIGRATION_STATE_ACCEPTED), Terminal(2, v1::MIGRATION_STATE_ABORTED, v1::MODE_FULL)};
+  coordinator_.events = {Event(1, v1::MIGRATION_STATE_ACCEPTED),
+                         Terminal(2, v1::MIGRATION_STATE_ABORTED, v1::MODE_FULL)};
   EXPECT_EQ(Cli(Migrate()).code, kExitNotMoved);
   coordinator_.events.back() = Terminal(2, v1::MIGRATION_STATE_STAYED, v1::MODE_STAY);
   EXPECT_EQ(Cli(Migrate()).code, kExitOk);
 }
 
 TEST_F(CommandsTest, ARefusalSaysWhatWhichWhyAndWhatFollows) {
-  coordinator_.refuse = MakeError(absl::StatusCode::kResourceExhausted, "NO_BLOCKS", "worker b: 900 cells wanted, 128 free");
+  coordinator_.refuse =
+      MakeError(absl::StatusCode::kResourceExhausted, "NO_BLOCKS", "worker b: 900 cells wanted, 128 free");
   coordinator_.refuse = WithContext(coordinator_.refuse, "destination", "RESERVED");
   Ran ran = Cli(Migrate());
   EXPECT_EQ(ran.code, kExitRefused);
@@ -196,7 +199,8 @@ TEST_F(CommandsTest, PlanShowsCostsAndWhy) {
   args[0] = "plan";
   Ran ran = Cli(args);
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
-  for (const char* s : {"*RISK", "250 ms", "5.00 MB", "transfer 200 ms", "3.1 s of prefill", "fewest bytes", "bandwidth"}) {
+  for (const char* s :
+       {"*RISK", "250 ms", "5.00 MB", "transfer 200 ms", "3.1 s of prefill", "fewest bytes", "bandwidth"}) {
     EXPECT_THAT(ran.out, HasSubstr(s));
   }
   args.push_back("--json");
@@ -208,7 +212,8 @@ TEST_F(CommandsTest, PlanShowsCostsAndWhy) {
 TEST_F(CommandsTest, WorkersShowsLoadLinksAndSets) {
   Ran ran = Cli({"workers", "--coordinator", coordinator_.address()});
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
-  for (const char* s : {"512/4096", "100.0 Mbit/s", "cccccccccccc", "2.5"}) EXPECT_THAT(ran.out, HasSubstr(s));
+  for (const char* s : {"512/4096", "100.0 Mbit/s", "cccccccccccc", "2.5"})
+    EXPECT_THAT(ran.out, HasSubstr(s));
   json j = json::parse(Cli({"workers", "--coordinator", coordinator_.address(), "--json"}).out);
   EXPECT_EQ(j["workers"][0]["load"]["cells_used"], 512);
   EXPECT_EQ(j["sets"][0]["moves"], 7);
@@ -224,7 +229,8 @@ TEST_F(CommandsTest, MigrationsListShowCancel) {
   Ran cancel = Cli({"migrations", "cancel", "m-1", "--coordinator", c});
   EXPECT_EQ(cancel.code, kExitRefused);
   EXPECT_THAT(cancel.err, HasSubstr("ALREADY_COMMITTED"));
-  coordinator_.events = {Event(1, v1::MIGRATION_STATE_ACCEPTED), Terminal(2, v1::MIGRATION_STATE_SUCCEEDED, v1::MODE_FULL)};
+  coordinator_.events = {Event(1, v1::MIGRATION_STATE_ACCEPTED),
+                         Terminal(2, v1::MIGRATION_STATE_SUCCEEDED, v1::MODE_FULL)};
   EXPECT_EQ(Cli({"watch", "m-1", "--coordinator", c}).code, kExitOk);
 }
 
@@ -241,7 +247,8 @@ TEST_F(CommandsTest, GenerateStreamsTextAndCounts) {
   EXPECT_EQ(ran.out, "<0><1><2>\n");
   EXPECT_THAT(ran.err, HasSubstr("LENGTH after 3 tokens"));
   // The coordinator finds the worker.
-  json j = json::parse(Cli({"generate", "--coordinator", coordinator_.address(), "--prompt", "x", "--json"}).out);
+  json j =
+      json::parse(Cli({"generate", "--coordinator", coordinator_.address(), "--prompt", "x", "--json"}).out);
   EXPECT_EQ(j["text"], "<0><1><2>");
   EXPECT_EQ(j["lost"], 0);
   EXPECT_EQ(j["duplicated"], 0);
@@ -251,18 +258,22 @@ TEST_F(CommandsTest, GenerateStreamsTextAndCounts) {
 TEST_F(CommandsTest, GenerateNeedsOneInput) {
   EXPECT_EQ(Cli({"generate", "--address", worker_.address()}).code, kExitUsage);
   EXPECT_EQ(Cli({"generate", "--prompt", "x"}).code, kExitUsage);
-  EXPECT_EQ(Cli({"generate", "--address", worker_.address(), "--prompt-file", "/nowhere"}).code, kExitNotFound);
+  EXPECT_EQ(Cli({"generate", "--address", worker_.address(), "--prompt-file", "/nowhere"}).code,
+            kExitNotFound);
 }
 
 TEST_F(CommandsTest, HealthTellsServing) {
   Ran ran = Cli({"health", "--address", coordinator_.address()});
   EXPECT_EQ(ran.code, kExitOk) << ran.err;
   EXPECT_EQ(ran.out, "SERVING\n");
-  EXPECT_EQ(Cli({"health", "--address", coordinator_.address(), "--service", "no.such.Service"}).code, kExitNotFound);
+  EXPECT_EQ(Cli({"health", "--address", coordinator_.address(), "--service", "no.such.Service"}).code,
+            kExitNotFound);
   EXPECT_EQ(Cli({"health", "--address", "127.0.0.1:1", "--timeout", "1"}).code, kExitUnavailable);
 }
 
-TEST_F(CommandsTest, VersionIsThere) { EXPECT_TRUE(json::parse(Cli({"version", "--json"}).out).contains("riskkv")); }
+TEST_F(CommandsTest, VersionIsThere) {
+  EXPECT_TRUE(json::parse(Cli({"version", "--json"}).out).contains("riskkv"));
+}
 
 }  // namespace
 }  // namespace riskkv::cli

@@ -1,5 +1,5 @@
-// `riskkv demo` as a program, over the fake engine: whose next token is a hash of its whole cache, so that one wrong byte
-// anywhere in a move changes what comes after.
+// `riskkv demo` as a program, over the fake engine: whose next token is a hash of its whole cache, so that
+// one wrong byte anywhere in a move changes what comes after.
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -25,12 +25,14 @@ std::string ReadAll(const std::string& path) {
 class DemoTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = ::testing::TempDir() + "riskkv-demo-test-" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = ::testing::TempDir() + "riskkv-demo-test-" +
+              ::testing::UnitTest::GetInstance()->current_test_info()->name();
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
   }
   int RunDemo(std::vector<std::string> more) {
-    std::vector<std::string> argv = {RISKKV_BIN_DIR "/riskkv", "demo", "--engine", "fake", "--work", folder_ + "/work"};
+    std::vector<std::string> argv = {RISKKV_BIN_DIR "/riskkv", "demo", "--engine", "fake", "--work",
+                                     folder_ + "/work"};
     argv.insert(argv.end(), more.begin(), more.end());
     auto child = ChildProcess::Start({argv, folder_ + "/out", folder_ + "/err"});
     EXPECT_OK(child.status());
@@ -45,9 +47,10 @@ class DemoTest : public ::testing::Test {
 TEST_F(DemoTest, MovesAndKeepsItsPromises) {
   ASSERT_EQ(RunDemo({"--json"}), kExitOk) << err() << out();
   json j = json::parse(out());
-  for (const char* key : {"mode", "predictor_set", "groups_restored", "omitted_fraction", "bytes_saved_fraction", "bytes_sent",
-                          "bytes_full", "tokens_before", "tokens_after", "lost", "duplicated", "pause_ms", "precopy_ms",
-                          "rebuild_ms", "replay_ms_estimate", "probe_error", "full_identical", "decision"}) {
+  for (const char* key :
+       {"mode", "predictor_set", "groups_restored", "omitted_fraction", "bytes_saved_fraction", "bytes_sent",
+        "bytes_full", "tokens_before", "tokens_after", "lost", "duplicated", "pause_ms", "precopy_ms",
+        "rebuild_ms", "replay_ms_estimate", "probe_error", "full_identical", "decision"}) {
     EXPECT_TRUE(j.contains(key)) << key;
   }
   EXPECT_EQ(j["mode"], "RISK");

@@ -41,8 +41,8 @@ class FakeCoordinator final : public v1::Coordinator::Service {
   v1::LocateReply owner;
   v1::Plan plan;
   std::vector<v1::MigrationEvent> events;
-  absl::Status refuse;                 // of Migrate
-  size_t break_after = SIZE_MAX;       // Migrate's stream breaks after so many events
+  absl::Status refuse;            // of Migrate
+  size_t break_after = SIZE_MAX;  // Migrate's stream breaks after so many events
   v1::Migration migration;
 
   v1::MigrateRequest asked() {
@@ -50,18 +50,22 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     return asked_;
   }
 
-  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*, v1::ListWorkersReply* reply) override {
+  grpc::Status ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*,
+                           v1::ListWorkersReply* reply) override {
     *reply = workers;
     return grpc::Status::OK;
   }
-  grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request, v1::LocateReply* reply) override {
+  grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request,
+                      v1::LocateReply* reply) override {
     if (request->request_id() != owner.request_id()) {
-      return ToGrpc(MakeError(absl::StatusCode::kNotFound, "UNKNOWN_REQUEST", "no request " + request->request_id()));
+      return ToGrpc(
+          MakeError(absl::StatusCode::kNotFound, "UNKNOWN_REQUEST", "no request " + request->request_id()));
     }
     *reply = owner;
     return grpc::Status::OK;
   }
-  grpc::Status PlanMigration(grpc::ServerContext*, const v1::MigrateRequest* request, v1::Plan* reply) override {
+  grpc::Status PlanMigration(grpc::ServerContext*, const v1::MigrateRequest* request,
+                             v1::Plan* reply) override {
     Note(*request);
     *reply = plan;
     return grpc::Status::OK;
@@ -83,24 +87,30 @@ class FakeCoordinator final : public v1::Coordinator::Service {
     }
     return grpc::Status::OK;
   }
-  grpc::Status StartMigration(grpc::ServerContext*, const v1::MigrateRequest* request, v1::Migration* reply) override {
+  grpc::Status StartMigration(grpc::ServerContext*, const v1::MigrateRequest* request,
+                              v1::Migration* reply) override {
     Note(*request);
     *reply = migration;
     return grpc::Status::OK;
   }
-  grpc::Status GetMigration(grpc::ServerContext*, const v1::GetMigrationRequest* request, v1::Migration* reply) override {
+  grpc::Status GetMigration(grpc::ServerContext*, const v1::GetMigrationRequest* request,
+                            v1::Migration* reply) override {
     if (request->migration_id() != migration.migration_id()) {
-      return ToGrpc(MakeError(absl::StatusCode::kNotFound, "UNKNOWN_MIGRATION", "no migration " + request->migration_id()));
+      return ToGrpc(MakeError(absl::StatusCode::kNotFound, "UNKNOWN_MIGRATION",
+                              "no migration " + request->migration_id()));
     }
     *reply = migration;
     return grpc::Status::OK;
   }
-  grpc::Status ListMigrations(grpc::ServerContext*, const v1::ListMigrationsRequest*, v1::ListMigrationsReply* reply) override {
+  grpc::Status ListMigrations(grpc::ServerContext*, const v1::ListMigrationsRequest*,
+                              v1::ListMigrationsReply* reply) override {
     *reply->add_migrations() = migration;
     return grpc::Status::OK;
   }
-  grpc::Status CancelMigration(grpc::ServerContext*, const v1::CancelMigrationRequest*, v1::Migration*) override {
-    return ToGrpc(MakeError(absl::StatusCode::kFailedPrecondition, "ALREADY_COMMITTED", "migration m-1 is committed: b owns r-1"));
+  grpc::Status CancelMigration(grpc::ServerContext*, const v1::CancelMigrationRequest*,
+                               v1::Migration*) override {
+    return ToGrpc(MakeError(absl::StatusCode::kFailedPrecondition, "ALREADY_COMMITTED",
+                            "migration m-1 is committed: b owns r-1"));
   }
 
  private:

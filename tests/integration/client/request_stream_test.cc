@@ -85,13 +85,14 @@ TEST_F(RequestStreamTest, FollowsAMoveWithPreAttach) {
     return absl::OkStatus();
   });
   auto unknown = [](Script&, const Attach& r) { return ScriptedWorker::Unknown(r); };
-  b_.OnAttach({unknown, unknown, [](Script& s, const Attach& r) {   // not prepared yet, then held until the decision
-                 s.Sleep(absl::Milliseconds(200));
-                 s.Started(2);
-                 s.Tokens(r.next_index(), 8, 2);
-                 s.Finished(8, 2);
-                 return absl::OkStatus();
-               }});
+  b_.OnAttach(
+      {unknown, unknown, [](Script& s, const Attach& r) {  // not prepared yet, then held until the decision
+         s.Sleep(absl::Milliseconds(200));
+         s.Started(2);
+         s.Tokens(r.next_index(), 8, 2);
+         s.Finished(8, 2);
+         return absl::OkStatus();
+       }});
   auto stream = Generate();
   Result result = Drain(*stream);
   ExpectUnbroken(*stream, result, 8);
@@ -114,7 +115,7 @@ TEST_F(RequestStreamTest, FollowsAMoveWithoutPreAttach) {
     return absl::OkStatus();
   });
   b_.OnAttach({[](Script& s, const Attach& r) {
-    s.Tokens(r.next_index() - 1, 4, 1);   // one double from the log
+    s.Tokens(r.next_index() - 1, 4, 1);  // one double from the log
     s.Tokens(4, 8, 2);
     s.Finished(8, 2);
     return absl::OkStatus();
@@ -154,12 +155,13 @@ TEST_F(RequestStreamTest, AttachesAgainWhenTheStreamBreaks) {
     s.Tokens(0, 3, 1);
     return absl::UnavailableError("connection lost");
   });
-  a_.OnAttach({[](Script&, const Attach&) -> absl::Status { return absl::UnavailableError("still starting"); },
-               [](Script& s, const Attach& r) {
-                 s.Tokens(r.next_index(), 6, 1);
-                 s.Finished(6, 1);
-                 return absl::OkStatus();
-               }});
+  a_.OnAttach(
+      {[](Script&, const Attach&) -> absl::Status { return absl::UnavailableError("still starting"); },
+       [](Script& s, const Attach& r) {
+         s.Tokens(r.next_index(), 6, 1);
+         s.Finished(6, 1);
+         return absl::OkStatus();
+       }});
   auto stream = Generate();
   Result result = Drain(*stream);
   ExpectUnbroken(*stream, result, 6);
@@ -236,7 +238,9 @@ TEST_F(RequestStreamTest, GivesUpWithTheReasonAfterBoundedAttempts) {
     s.Tokens(0, 1, 1);
     return absl::UnavailableError("gone");
   });
-  a_.OnAttach({[](Script&, const Attach&) { return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "loading"); }});
+  a_.OnAttach({[](Script&, const Attach&) {
+    return MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "loading");
+  }});
   StreamOptions options;
   options.max_attempts = 3;
   options.backoff = absl::Milliseconds(1);

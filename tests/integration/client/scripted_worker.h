@@ -129,14 +129,16 @@ class ScriptedWorker final : public v1::Generation::Service {
     Script script(id_, context, writer);
     return ToGrpc(play(script, *request));
   }
-  grpc::Status Acknowledge(grpc::ServerContext*, const v1::AcknowledgeRequest*, v1::AcknowledgeReply*) override {
+  grpc::Status Acknowledge(grpc::ServerContext*, const v1::AcknowledgeRequest*,
+                           v1::AcknowledgeReply*) override {
     MutexLock lock(mu_);
     ++acknowledged_;
     return grpc::Status::OK;
   }
 
   static absl::Status Unknown(const v1::AttachRequest& request) {
-    return MakeError(absl::StatusCode::kNotFound, "UNKNOWN_REQUEST", "request " + request.request_id() + " is not here");
+    return MakeError(absl::StatusCode::kNotFound, "UNKNOWN_REQUEST",
+                     "request " + request.request_id() + " is not here");
   }
 
  private:
@@ -170,7 +172,8 @@ class ScriptedCoordinator final : public v1::Coordinator::Service {
     MutexLock lock(mu_);
     return located_;
   }
-  grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request, v1::LocateReply* reply) override {
+  grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request,
+                      v1::LocateReply* reply) override {
     MutexLock lock(mu_);
     ++located_;
     *reply = owner_;

@@ -120,7 +120,7 @@ TEST_F(StreamMergerTest, NewOwnerRepeatsTheLogBelowItsStart) {
   Deliver(kA, 0, 2, 1);
   Feed(kA, MovedToB(2, 4));
   m_.OnSourceOpened(kB, kWorkerB);
-  Deliver(kB, 2, 4, 1);   // from the request log: still tokens of epoch 1
+  Deliver(kB, 2, 4, 1);  // from the request log: still tokens of epoch 1
   Deliver(kB, 4, 6, 2);
   EXPECT_EQ(Feed(kA, Token(3, 1)), Action::kDrop);
   EXPECT_EQ(m_.counters().doubles_dropped, 1);
