@@ -102,30 +102,31 @@ done
   die "the coordinator does not list both workers" "$(cat "$work/workers.json")"
 
 check="$(python_with_pip) $here/lib/compose_check.py"
-tokens=1500
+tokens=800
 say "starting a generation of $tokens tokens on worker-a"
 rpc "$worker_a" riskkv.v1.Generation/Generate "{
   \"prompt\": \"The history of the railway in the north of England begins with the horse-drawn waggonways of the collieries.\",
-  \"sampling\": {\"temperature\": 0}, \"stop\": {\"maxTokens\": $tokens, \"ignoreEos\": true}, \"detached\": true}" > "$work/started.json"
+  \"sampling\": {\"temperature\": 0}, \"stop\": {\"max_tokens\": $tokens, \"ignore_eos\": true}, \"detached\": true}" > "$work/started.json"
 read -r request epoch <<< "$($check started "$work/started.json")"
 
-move() {  # ID TO EPOCH EXTRA_FIELDS
+move() {  # ID TO EPOCH MODE EXTRA_FIELDS
   say "moving $request to $2"
-  rpc "$coordinator" riskkv.v1.Coordinator/Migrate "{\"migrationId\": \"$1\", \"requestId\": \"$request\",
-    \"expectedEpoch\": \"$3\", \"destination\": \"$2\", $4}" > "$work/$1.json" || { cat "$work/$1.json" >&2; die "Migrate failed"; }
-  $check migrated "$work/$1.json" "$2" || { cat "$work/$1.json" >&2; die "the move to $2 did not succeed"; }
+  rpc "$coordinator" riskkv.v1.Coordinator/Migrate "{\"migration_id\": \"$1\", \"request_id\": \"$request\",
+    \"expected_epoch\": \"$3\", \"destination\": \"$2\", \"mode\": \"$4\", \"on_failure\": \"FAIL\"$5}" > "$work/$1.json" ||
+    { cat "$work/$1.json" >&2; die "Migrate failed"; }
+  $check migrated "$work/$1.json" "$2" "$4" || { cat "$work/$1.json" >&2; die "the move to $2 did not succeed"; }
 }
 sleep 3
-move compose-exact worker-b "$epoch" '"mode": "MODE_FULL"'
+move compose-exact worker-b "$epoch" MODE_FULL ''
 if [ $short = 0 ]; then
   sleep 3
   epoch=$($check epoch "$work/compose-exact.json")
-  move compose-lossy worker-a "$epoch" '"mode": "MODE_RISK", "allowLossy": true, "allowUngated": true'
+  move compose-lossy worker-a "$epoch" MODE_RISK ', "allow_lossy": true, "allow_ungated": true'
 fi
 
 owner=$worker_b
 [ $short = 1 ] || owner=$worker_a
 say "reading the whole stream from the new owner"
-rpc "$owner" riskkv.v1.Generation/Attach "{\"requestId\": \"$request\", \"nextIndex\": \"0\"}" > "$work/stream.json"
+rpc "$owner" riskkv.v1.Generation/Attach "{\"request_id\": \"$request\", \"next_index\": \"0\"}" > "$work/stream.json"
 $check stream "$work/stream.json" $tokens || die "the stream is not whole" "set --keep and look at it"
 say "compose test passed"

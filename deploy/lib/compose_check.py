@@ -1,16 +1,22 @@
 """Reads what grpcurl printed for compose-test.sh:
 
-    compose_check.py started FILE           prints request id and epoch
-    compose_check.py migrated FILE WORKER   the events end SUCCEEDED with WORKER as owner; prints a line for people
-    compose_check.py epoch FILE             the epoch after the move
-    compose_check.py stream FILE COUNT      COUNT tokens, each index once and in order, epochs never falling, and an end
+    compose_check.py started FILE               prints request id and epoch
+    compose_check.py migrated FILE WORKER MODE  the events end SUCCEEDED in MODE with WORKER as owner; prints a line for people
+    compose_check.py epoch FILE                 the epoch after the move
+    compose_check.py stream FILE COUNT          COUNT tokens, each index once and in order, epochs never falling, and an end
 """
 import json
+import re
 import sys
 
 
+def snake(pairs):
+    """Field names as the protos have them: grpcurl over reflection prints these, others print camelCase."""
+    return {re.sub("([A-Z])", lambda m: "_" + m.group(1).lower(), name): value for name, value in pairs}
+
+
 def read(path):
-    text, decoder, values = open(path).read(), json.JSONDecoder(), []
+    text, decoder, values = open(path).read(), json.JSONDecoder(object_pairs_hook=snake), []
     while text := text.lstrip():
         value, end = decoder.raw_decode(text)
         values.append(value)
@@ -20,7 +26,7 @@ def read(path):
 
 def started(path):
     event = next(e["started"] for e in read(path) if "started" in e)
-    print(event["requestId"], event["epoch"])
+    print(event["request_id"], event["epoch"])
 
 
 def outcome(path):
@@ -30,13 +36,15 @@ def outcome(path):
     return events, events[-1].get("outcome") or {}
 
 
-def migrated(path, worker):
+def migrated(path, worker, mode):
     events, result = outcome(path)
     states = [e["state"].removeprefix("MIGRATION_STATE_") for e in events]
     if states[-1] != "SUCCEEDED" or result.get("owner") != worker:
         sys.exit(f"the move ended {states[-1]} with owner {result.get('owner')}: {result.get('error')}")
-    print(f"[riskkv]   {' '.join(dict.fromkeys(states))}: {result['mode']}, {float(result.get('totalMs', 0)):.0f} ms in all, "
-          f"{float(result.get('pauseMs', 0)):.0f} ms paused, epoch {result.get('epoch')}", file=sys.stderr)
+    if result["mode"] != mode:
+        sys.exit(f"the move was carried out as {result['mode']} instead of {mode}")
+    print(f"[riskkv]   {' '.join(dict.fromkeys(states))}: {result['mode']}, {float(result.get('total_ms', 0)):.0f} ms in all, "
+          f"{float(result.get('pause_ms', 0)):.0f} ms paused, epoch {result.get('epoch')}", file=sys.stderr)
 
 
 def epoch(path):
