@@ -5,6 +5,10 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/common.sh"
 source "$here/env.sh"
 
+# One builds, others that were started meanwhile wait for it.
+mkdir -p "$RISKKV_CACHE"
+exec 9>"$RISKKV_CACHE/.llama.lock"
+flock 9
 if [ -f "$RISKKV_LLAMA_ROOT/lib/cmake/llama/llama-config.cmake" ]; then
   say "llama.cpp is at $RISKKV_LLAMA_ROOT"
   exit 0
