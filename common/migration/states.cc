@@ -88,9 +88,9 @@ bool MayFollow(MigrationState from, MigrationState to) {
     case MigrationState::kFailed:
       return true;
     case MigrationState::kCommitted:
-      return from < MigrationState::kCommitted;
+      return from <= MigrationState::kCommitted;
     case MigrationState::kResumed:
-      return from == MigrationState::kCommitted;
+      return from == MigrationState::kCommitted || from == MigrationState::kResumed;
     default:
       return to >= from;
   }

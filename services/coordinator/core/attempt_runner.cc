@@ -106,8 +106,13 @@ void AttemptRunner::Handle(MoveEvent event) {
   if (auto* paused = std::get_if<PausedAt>(&event.detail)) detail = *paused;
   if (stats_ && event.state == MigrationState::kPrepared) detail = *stats_;
   // A state said twice is news only with a detail.
-  if (std::holds_alternative<std::monostate>(detail) && event.state == job_->state()) return;
-  Emit(event.state, std::move(detail));
+  const bool bare = std::holds_alternative<std::monostate>(detail);
+  if (bare && event.state == job_->state()) return;
+  if (Emit(event.state, detail) || bare || std::holds_alternative<MoveStats>(detail)) return;
+  // The destination's word overtook the source's: the state stands, the detail is still told. (Its numbers are in the outcome.)
+  auto attempt = job_->Attempt(attempt_.attempt);
+  uint64_t epoch = attempt && attempt->new_epoch > 0 ? attempt->new_epoch : attempt_.epoch;
+  job_->Emit(attempt_.attempt, job_->state(), epoch, std::move(detail));
 }
 
 void AttemptRunner::HandleStreamEnd(const absl::Status& status) {

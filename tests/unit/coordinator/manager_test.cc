@@ -32,6 +32,23 @@ TEST_F(ManagerTest, HappyPathEventsInOrder) {
   EXPECT_EQ(store_->GetJob("m1")->events.size(), job.events.size());
 }
 
+TEST_F(ManagerTest, WhatTheDestinationOvertookIsStillTold) {
+  std::atomic<bool> told{false};
+  api_.on_move = [&](ScriptedStream& stream, const StartMoveArgs& args) {
+    stream.Say(MigrationState::kPrecopy, RoundDone{.round = 1});
+    DecisionReply decision = Ask([&] { return manager_->Prepared(args.fence, 22); });
+    stream.Say(MigrationState::kPaused, PausedAt{.n_tokens = 1022});
+    auto job = manager_->Find(args.fence.migration_id);
+    told = Eventually([&] { return std::holds_alternative<PausedAt>((*job)->Snapshot().events.back().detail) || stopping_; });
+    Ask([&] { return manager_->Resumed(args.fence, decision.epoch); });
+    stream.End(absl::OkStatus());
+  };
+  JobRecord job = RunJob(Spec());
+  EXPECT_TRUE(told);
+  EXPECT_EQ(job.state, MigrationState::kSucceeded);
+  for (std::size_t i = 1; i < job.events.size(); ++i) EXPECT_GE(job.events[i].state, job.events[i - 1].state);
+}
+
 TEST_F(ManagerTest, SameIdTwiceIsOneMove) {
   JobRecord first = RunJob(Spec());
   JobSpec retry = Spec();
