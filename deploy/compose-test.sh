@@ -2,7 +2,8 @@
 # Proves docker-compose.yml: builds the images from source, starts coordinator and workers, waits until they are healthy,
 # starts a generation and moves it by gRPC from outside, checks that the move succeeded and that no token is missing or
 # doubled, and takes everything down.   deploy/compose-test.sh [--short] [--keep]
-#   --short  one exact move, no calibration (what CI runs); without it also a lossy move back over a calibrated set
+#   --short  one exact move, no calibration, images around the binaries this machine has built where it has (what CI
+#            runs); without it images from source, and also a lossy move back over a calibrated set
 #   --keep   leave the services (and dockerd) running, to look around
 # Needs root, or a docker engine that is running and may be used.
 set -euo pipefail
@@ -24,6 +25,9 @@ done
 source "$here/lib/env.sh"
 rpc_setup
 "$here/lib/docker_stage.sh"
+if [ $short = 1 ] && "$here/lib/docker_stage_host.sh"; then
+  export RISKKV_DOCKERFILE=deploy/Dockerfile.host
+fi
 
 # Ports and a project of its own, so that it does not meet an installation that is in use.
 export COMPOSE_PROJECT_NAME=riskkv-test DOCKER_BUILDKIT=0 COMPOSE_DOCKER_CLI_BUILD=0
