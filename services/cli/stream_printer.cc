@@ -52,6 +52,7 @@ void StreamPrinter::Print(const client::StreamItem& item) {
   } else if (const auto* end = std::get_if<client::FinishedEvent>(&item)) {
     end_ = *end;
     Text(end->tail_text);
+    End();  // stdout alone is whole lines
     Note(fmt::format("{} after {} tokens", ShortName(end->reason), end->output_tokens));
   }
 }
@@ -65,7 +66,7 @@ void StreamPrinter::Text(const std::string& text) {
 
 void StreamPrinter::Note(const std::string& note) {
   if (quiet_) return;
-  // A note never lands in the middle of the text when both go to one terminal.
+  // A note never lands in the middle of the text when both go to one terminal; stdout alone stays the text.
   err_ << (open_line_ ? "\n[" : "[") << note << "]\n" << std::flush;
   open_line_ = false;
 }

@@ -4,9 +4,14 @@
 
 namespace riskkv::cli {
 
+namespace {
+constexpr int kTextWidth = 100;  // lines end at the first blank beyond
+}  // namespace
+
 void Narrator::CloseLine() {
   if (open_line_) out_ << "\n";
   open_line_ = false;
+  column_ = 0;
 }
 
 void Narrator::Step(const std::string& line) {
@@ -28,8 +33,13 @@ void Narrator::Block(const std::string& lines) {
 
 void Narrator::Text(const std::string& piece) {
   if (!streams_text_ || piece.empty()) return;
-  out_ << piece << std::flush;
-  open_line_ = piece.back() != '\n';
+  for (char c : piece) {
+    if (c == ' ' && column_ >= kTextWidth) c = '\n';
+    out_ << c;
+    column_ = c == '\n' ? 0 : column_ + 1;
+  }
+  out_ << std::flush;
+  open_line_ = column_ > 0;
 }
 
 void Narrator::Mark(const std::string& mark) {

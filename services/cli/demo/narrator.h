@@ -16,7 +16,7 @@ class Narrator {
   void Step(const std::string& line);    // "==> line"
   void Line(const std::string& line);    // "    line"
   void Block(const std::string& lines);  // every line indented
-  void Text(const std::string& piece);   // as it is
+  void Text(const std::string& piece);   // as it is, long lines broken at blanks
   void Mark(const std::string& mark);    // on a line of its own between two pieces of text
 
  private:
@@ -25,6 +25,7 @@ class Narrator {
   std::ostream& out_;
   const bool streams_text_;
   bool open_line_ = false;
+  int column_ = 0;
 };
 
 }  // namespace riskkv::cli
