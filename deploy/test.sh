@@ -32,6 +32,10 @@ if [ -z "${RISKKV_SHARED:-}" ] && [ -d "$repo_root/../shared/reference" ]; then
   export RISKKV_SHARED
 fi
 
+# The model's tests calibrate on the demonstration's texts.
+RISKKV_TEXT=${RISKKV_TEXT:-$("$here/lib/demo_text.sh" | tail -1)}
+export RISKKV_TEXT
+
 # All that can fail is run, and failures are counted, so that one run shows everything.
 failed=()
 

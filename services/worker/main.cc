@@ -96,6 +96,7 @@ riskkv::kernels::BackendChoice BackendOf(const std::string& name) {
 }
 
 absl::StatusOr<std::unique_ptr<riskkv::worker::WorkerProcess>> StartWorker(Flags& f) {
+  RETURN_IF_ERROR(CheckOptions(f.worker));  // before the model is loaded
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, MakeEngine(f));
   const riskkv::ModelFacts& facts = engine->facts();
   f.worker.log->info("model {} ({}, {} layers), {} cells, {} sequences, {} thread(s)", facts.name,

@@ -11,18 +11,6 @@ namespace {
 
 constexpr char kVersion[] = "0.1.0";
 
-absl::Status CheckOptions(const WorkerOptions& o) {
-  auto bad = [](const std::string& message) {
-    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", message);
-  };
-  if (o.id.empty()) return bad("--id is empty");
-  if (!o.advertise.empty() && !HostOf(o.advertise).ok()) return bad(fmt::format("--advertise '{}' is not host:port", o.advertise));
-  if (!o.coordinator.empty() && !HostOf(o.coordinator).ok()) {
-    return bad(fmt::format("--coordinator '{}' is not host:port", o.coordinator));
-  }
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(kernels::BackendChoice choice, int threads) {
   std::unique_ptr<kernels::Backend> backend;
   const kernels::Status status = kernels::CreateBackend(choice, threads, &backend);
@@ -31,6 +19,22 @@ absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(kernels::BackendCh
 }
 
 }  // namespace
+
+absl::Status CheckOptions(const WorkerOptions& o) {
+  auto bad = [](const std::string& message) {
+    return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", message);
+  };
+  if (o.id.empty()) return bad("--id is empty");
+  const absl::StatusOr<std::string> host = HostOf(o.listen);
+  if (!host.ok()) return bad(fmt::format("--listen '{}' is not host:port", o.listen));
+  if (!o.advertise.empty() && !HostOf(o.advertise).ok()) return bad(fmt::format("--advertise '{}' is not host:port", o.advertise));
+  if (!o.coordinator.empty() && !HostOf(o.coordinator).ok()) {
+    return bad(fmt::format("--coordinator '{}' is not host:port", o.coordinator));
+  }
+  if (o.insecure || IsLoopback(*host)) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, "BAD_ARGUMENT",
+                   fmt::format("refusing to listen on {} in plain text: only loopback is allowed without --insecure", o.listen));
+}
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(WorkerOptions options, std::unique_ptr<Engine> engine) {
   RETURN_IF_ERROR(CheckOptions(options));

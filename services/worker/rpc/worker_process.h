@@ -42,6 +42,9 @@ struct WorkerOptions {
   Logger log;               // null: none
 };
 
+// What can be said of the options before a model is loaded: INVALID_ARGUMENT, FAILED_PRECONDITION (plain text beyond loopback).
+absl::Status CheckOptions(const WorkerOptions& options);
+
 // Thread-safe once started.
 class WorkerProcess {
  public:

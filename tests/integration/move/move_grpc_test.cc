@@ -86,7 +86,7 @@ class MoveGrpcTest : public ::testing::Test {
     for (int i = 0; i < prompt; ++i) request.mutable_tokens()->add_ids('a' + i * 7 % 26);
     request.mutable_stop()->set_max_tokens(max_tokens);
     client::StreamOptions options;
-    options.coordinator = coordinator_->address();
+    if (coordinator_) options.coordinator = coordinator_->address();
     return client::RequestStream::Generate(a_->address(), request, options, &clock_);
   }
   // Reads until `n` tokens are there, or to the end.
