@@ -233,7 +233,7 @@ TEST_F(OwnershipTest, RestartAfterTheCommitCarriesOn) {
   JobRecord record = Await("m1");
   EXPECT_EQ(record.state, MigrationState::kSucceeded);
   EXPECT_EQ(record.outcome->owner, "B");
-  EXPECT_TRUE(api_.WasTold("A", Decision::kResumed));
+  EXPECT_TRUE(Eventually([&] { return api_.WasTold("A", Decision::kResumed); }));
   for (std::size_t i = 1; i < record.events.size(); ++i) EXPECT_GT(record.events[i].seq, record.events[i - 1].seq);
 }
 
