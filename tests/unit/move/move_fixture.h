@@ -106,7 +106,8 @@ struct Outcome {
 
 class MoveTest : public ::testing::Test {
  protected:
-  void SetUp() override { Build(FastEngine(200), FastEngine(200)); }
+  // Slow enough that a request does not end while it moves, even on a busy machine.
+  void SetUp() override { Build(FastEngine(1500), FastEngine(1500)); }
   void TearDown() override {
     if (b_ != nullptr) authority_.unreachable = false;
   }

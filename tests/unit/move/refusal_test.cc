@@ -49,7 +49,7 @@ TEST_F(RefusalTest, SetOrProfileMissing) {
 TEST_F(RefusalTest, OtherModel) {
   FakeOptions other = FastEngine();
   other.model_seed = 2;
-  Build(FastEngine(200), other);
+  Build(FastEngine(1500), other);
   const std::string id = Admit(100, 100);
   AwaitTokens(*a_, id, 102);
   const Outcome out = Move(*a_, *b_, id, MoveMode::kFull, "m");
@@ -60,7 +60,7 @@ TEST_F(RefusalTest, OtherModel) {
 TEST_F(RefusalTest, DestinationWithoutRoom) {
   FakeOptions small = FastEngine();
   small.n_cells = 256;
-  Build(FastEngine(200), small);
+  Build(FastEngine(1500), small);
   const std::string id = Admit(600, 200);
   AwaitTokens(*a_, id, 602);
   const Outcome out = Move(*a_, *b_, id, MoveMode::kFull, "m");

@@ -51,7 +51,7 @@ TEST_F(MoveTest, RiskOfNoMoreTokensThanTheEndsGoesFull) {
 }
 
 TEST_F(MoveTest, TenMovesThereAndBackFull) {
-  Build(FastEngine(500), FastEngine(500));
+  Build(FastEngine(1500), FastEngine(1500));
   const std::string id = Admit(300, 2000);
   AwaitTokens(*a_, id, 302);
   for (int i = 0; i < 10; ++i) {
@@ -68,7 +68,7 @@ TEST_F(MoveTest, TenMovesThereAndBackFull) {
 }
 
 TEST_F(MoveTest, TenMovesThereAndBackRiskKeepProvenance) {
-  Build(FastEngine(500), FastEngine(500));
+  Build(FastEngine(1500), FastEngine(1500));
   const std::string id = Admit(600, 2000);
   AwaitTokens(*a_, id, 602);
   for (int i = 0; i < 10; ++i) {
@@ -89,7 +89,7 @@ TEST_F(MoveTest, TenMovesThereAndBackRiskKeepProvenance) {
 }
 
 TEST_F(MoveTest, RebuiltCellsMoveOnlyWithTheSameProfileOrFull) {
-  Build(FastEngine(500), FastEngine(500));
+  Build(FastEngine(1500), FastEngine(1500));
   const std::string id = Admit(600, 1500);
   AwaitTokens(*a_, id, 602);
   ASSERT_EQ(Move(*a_, *b_, id, MoveMode::kRisk, "m1").last, MoveState::kResumed);
