@@ -24,13 +24,16 @@ absl::StatusOr<std::string> HostOf(const std::string& address) {
   return address.substr(0, colon);
 }
 
+absl::Status CheckListen(const std::string& listen, bool insecure) {
+  ASSIGN_OR_RETURN(const std::string host, HostOf(listen));
+  if (insecure || IsLoopback(host)) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, "BAD_ARGUMENT",
+                   fmt::format("refusing to listen on {} in plain text: only loopback is allowed without --insecure", listen));
+}
+
 absl::StatusOr<std::unique_ptr<RpcServer>> RpcServer::Start(const ServerOptions& options) {
-  ASSIGN_OR_RETURN(std::string host, HostOf(options.listen));
-  if (!IsLoopback(host) && !options.insecure) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, "BAD_ARGUMENT",
-                     fmt::format("refusing to listen on {} in plain text: only loopback is allowed without --insecure",
-                                 options.listen));
-  }
+  RETURN_IF_ERROR(CheckListen(options.listen, options.insecure));
+  ASSIGN_OR_RETURN(const std::string host, HostOf(options.listen));
   static std::once_flag plugins;
   std::call_once(plugins, [] {
     grpc::EnableDefaultHealthCheckService(true);

@@ -40,6 +40,9 @@ class RpcServer {
   std::unique_ptr<grpc::Server> server_;
 };
 
+// Whether a server may listen there in plain text: INVALID_ARGUMENT when `listen` is not host:port, FAILED_PRECONDITION when it is beyond
+// loopback and `insecure` is not set.
+absl::Status CheckListen(const std::string& listen, bool insecure);
 bool IsLoopback(const std::string& host);
 // "[::1]:80" -> "[::1]", "a:80" -> "a". INVALID_ARGUMENT without a port.
 absl::StatusOr<std::string> HostOf(const std::string& address);

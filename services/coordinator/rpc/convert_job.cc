@@ -18,67 +18,13 @@ v1::ModeCost ToProto(const ModeCost& cost) {
   return out;
 }
 
-v1::RoundDone ToProto(const RoundDone& round) {
-  v1::RoundDone out;
-  out.set_round(round.round);
-  out.set_frontier(round.frontier);
-  out.set_n_tokens(round.n_tokens);
-  out.set_bytes(round.bytes);
-  out.set_seconds(round.seconds);
-  return out;
-}
-
-v1::PausedAt ToProto(const PausedAt& paused) {
-  v1::PausedAt out;
-  out.set_n_tokens(paused.n_tokens);
-  out.set_remaining_cells(paused.remaining_cells);
-  out.set_predicted_pause_ms(paused.predicted_pause_ms);
-  return out;
-}
-
-v1::MoveStats ToProto(const MoveStats& s) {
-  v1::MoveStats out;
-  out.set_bytes_sent(s.bytes_sent);
-  out.set_bytes_full(s.bytes_full);
-  out.set_tokens_at_pause(s.tokens_at_pause);
-  out.set_output_tokens(s.output_tokens);
-  out.set_precopy_ms(s.precopy_ms);
-  out.set_final_ms(s.final_ms);
-  out.set_rebuild_ms(s.rebuild_ms);
-  out.set_probe_error(s.probe_error);
-  out.set_tokens_rebuilt(s.tokens_rebuilt);
-  out.set_tokens_exact(s.tokens_exact);
-  out.set_rounds(s.rounds);
-  out.mutable_omitted_layers()->Add(s.omitted_layers.begin(), s.omitted_layers.end());
-  out.set_transfer_seconds(s.transfer_seconds);
-  out.set_replay_ms(s.replay_ms);
-  return out;
-}
-
-MoveStats FromProto(const v1::MoveStats& s) {
-  return {.bytes_sent = s.bytes_sent(),
-          .bytes_full = s.bytes_full(),
-          .tokens_at_pause = s.tokens_at_pause(),
-          .output_tokens = s.output_tokens(),
-          .precopy_ms = s.precopy_ms(),
-          .final_ms = s.final_ms(),
-          .rebuild_ms = s.rebuild_ms(),
-          .probe_error = s.probe_error(),
-          .tokens_rebuilt = s.tokens_rebuilt(),
-          .tokens_exact = s.tokens_exact(),
-          .rounds = s.rounds(),
-          .omitted_layers = {s.omitted_layers().begin(), s.omitted_layers().end()},
-          .transfer_seconds = s.transfer_seconds(),
-          .replay_ms = s.replay_ms()};
-}
-
 struct DetailWriter {
   v1::MigrationEvent& out;
   void operator()(const std::monostate&) const {}
   void operator()(const Plan& v) const { *out.mutable_plan() = coordinator::ToProto(v); }
-  void operator()(const RoundDone& v) const { *out.mutable_round() = ToProto(v); }
-  void operator()(const PausedAt& v) const { *out.mutable_paused() = ToProto(v); }
-  void operator()(const MoveStats& v) const { *out.mutable_stats() = ToProto(v); }
+  void operator()(const RoundDone& v) const { *out.mutable_round() = riskkv::ToProto(v); }
+  void operator()(const PausedAt& v) const { *out.mutable_paused() = riskkv::ToProto(v); }
+  void operator()(const MoveStats& v) const { *out.mutable_stats() = riskkv::ToProto(v); }
   void operator()(const Fallback& v) const {
     out.mutable_fallback()->set_from(static_cast<v1::Mode>(v.from));
     out.mutable_fallback()->set_to(static_cast<v1::Mode>(v.to));
@@ -126,28 +72,6 @@ v1::MigrateRequest ToProto(const JobSpec& s) {
   out.set_must_move(s.must_move);
   out.set_allow_ungated(s.allow_ungated);
   out.set_traceparent(s.traceparent);
-  return out;
-}
-
-Fence FromProto(const v1::Fence& f) {
-  return {.migration_id = f.migration_id(),
-          .attempt = f.attempt(),
-          .epoch = f.epoch(),
-          .request_id = f.request_id(),
-          .source_boot_id = f.source_boot_id(),
-          .destination_boot_id = f.destination_boot_id(),
-          .leader_term = f.leader_term()};
-}
-
-v1::Fence ToProto(const Fence& f) {
-  v1::Fence out;
-  out.set_migration_id(f.migration_id);
-  out.set_attempt(f.attempt);
-  out.set_epoch(f.epoch);
-  out.set_request_id(f.request_id);
-  out.set_source_boot_id(f.source_boot_id);
-  out.set_destination_boot_id(f.destination_boot_id);
-  out.set_leader_term(f.leader_term);
   return out;
 }
 
@@ -254,16 +178,10 @@ MoveEvent FromProto(const v1::MoveEvent& e) {
   event.state = static_cast<MigrationState>(e.state());
   switch (e.detail_case()) {
     case v1::MoveEvent::kRound:
-      event.detail = RoundDone{.round = e.round().round(),
-                               .frontier = e.round().frontier(),
-                               .n_tokens = e.round().n_tokens(),
-                               .bytes = e.round().bytes(),
-                               .seconds = e.round().seconds()};
+      event.detail = riskkv::FromProto(e.round());
       break;
     case v1::MoveEvent::kPaused:
-      event.detail = PausedAt{.n_tokens = e.paused().n_tokens(),
-                              .remaining_cells = e.paused().remaining_cells(),
-                              .predicted_pause_ms = e.paused().predicted_pause_ms()};
+      event.detail = riskkv::FromProto(e.paused());
       break;
     case v1::MoveEvent::kPrepared:
       event.detail = FromProto(e.prepared());

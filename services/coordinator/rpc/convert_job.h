@@ -1,19 +1,21 @@
-// Jobs, events, plans and fences: records <-> riskkv.v1.
+// Jobs, events and plans: records <-> riskkv.v1.
 #ifndef RISKKV_SERVICES_COORDINATOR_RPC_CONVERT_JOB_H_
 #define RISKKV_SERVICES_COORDINATOR_RPC_CONVERT_JOB_H_
 
 #include "absl/time/time.h"
 #include "common/migration/records.h"
+#include "common/net/convert_move.h"
 #include "riskkv/v1/coordinator.pb.h"
 #include "services/coordinator/core/decisions.h"
 #include "services/coordinator/core/worker_api.h"
 
 namespace riskkv::coordinator {
 
+using riskkv::FromProto;  // of fences, and of what an attempt reports
+using riskkv::ToProto;
+
 JobSpec FromProto(const v1::MigrateRequest& request);
 v1::MigrateRequest ToProto(const JobSpec& spec);
-Fence FromProto(const v1::Fence& fence);
-v1::Fence ToProto(const Fence& fence);
 v1::Plan ToProto(const Plan& plan);
 v1::MigrationEvent ToProto(const std::string& migration_id, const JobEvent& event);
 v1::Outcome ToProto(const Outcome& outcome);

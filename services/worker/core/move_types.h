@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/migration/records.h"  // what the coordinator sees too: Fence, RoundDone, PausedAt, MoveStats
 #include "services/worker/core/request.h"
 
 namespace riskkv::worker {
@@ -19,17 +20,7 @@ namespace riskkv::worker {
 inline constexpr int64_t kMaxFramePayload = 1 << 20;
 inline constexpr int kMoveBlockTokens = 128;  // body blocks: aligned at absolute positions, one probe each
 
-// What every control call and frame of a move carries (v1::Fence).
-struct Fence {
-  std::string migration_id;
-  uint32_t attempt = 0;
-  uint64_t epoch = 0;  // the request's, when the attempt opened
-  std::string request_id;
-  std::string source_boot_id;
-  std::string destination_boot_id;
-  uint64_t leader_term = 0;
-  bool operator==(const Fence&) const = default;
-};
+using riskkv::Fence;
 // "mig=<id>/<attempt> req=<id>": the prefix of every log line of a move.
 std::string LogPrefix(const Fence& fence);
 
@@ -150,38 +141,13 @@ struct StartMoveParams {
   absl::Duration hold_for_tests;
 };
 
-struct RoundDone {
-  uint32_t round = 0;
-  int64_t frontier = 0;
-  int64_t n_tokens = 0;
-  int64_t bytes = 0;
-  double seconds = 0;
-};
-struct PausedAt {
-  int64_t n_tokens = 0;
-  int64_t remaining_cells = 0;
-  double predicted_pause_ms = 0;
-};
+using riskkv::PausedAt;
+using riskkv::RoundDone;
 struct RequestEnded {
   FinishReason reason = FinishReason::kNone;
   int64_t output_tokens = 0;
 };
-struct MoveStats {
-  int64_t bytes_sent = 0;
-  int64_t bytes_full = 0;
-  int64_t tokens_at_pause = 0;
-  int64_t output_tokens = 0;
-  double precopy_ms = 0;
-  double final_ms = 0;
-  double rebuild_ms = 0;
-  double probe_error = 0;
-  int64_t tokens_rebuilt = 0;
-  int64_t tokens_exact = 0;
-  int rounds = 0;
-  std::vector<int> omitted_layers;
-  double transfer_seconds = 0;
-  double replay_ms = 0;
-};
+using riskkv::MoveStats;
 // `failed` of v1::MoveEvent is an absl::Status here.
 struct MoveEvent {
   MoveState state = MoveState::kUnspecified;

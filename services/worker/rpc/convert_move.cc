@@ -37,43 +37,13 @@ Segment FromProto(const v1::Segment& s) {
   return out;
 }
 
-v1::MoveStats ToProto(const MoveStats& s) {
-  v1::MoveStats out;
-  out.set_bytes_sent(s.bytes_sent);
-  out.set_bytes_full(s.bytes_full);
-  out.set_tokens_at_pause(s.tokens_at_pause);
-  out.set_output_tokens(s.output_tokens);
-  out.set_precopy_ms(s.precopy_ms);
-  out.set_final_ms(s.final_ms);
-  out.set_rebuild_ms(s.rebuild_ms);
-  out.set_probe_error(s.probe_error);
-  out.set_tokens_rebuilt(s.tokens_rebuilt);
-  out.set_tokens_exact(s.tokens_exact);
-  out.set_rounds(s.rounds);
-  out.mutable_omitted_layers()->Add(s.omitted_layers.begin(), s.omitted_layers.end());
-  out.set_transfer_seconds(s.transfer_seconds);
-  out.set_replay_ms(s.replay_ms);
-  return out;
-}
-
-void SetDetail(const RoundDone& r, v1::MoveEvent& out) {
-  v1::RoundDone* round = out.mutable_round();
-  round->set_round(r.round);
-  round->set_frontier(r.frontier);
-  round->set_n_tokens(r.n_tokens);
-  round->set_bytes(r.bytes);
-  round->set_seconds(r.seconds);
-}
-void SetDetail(const PausedAt& p, v1::MoveEvent& out) {
-  out.mutable_paused()->set_n_tokens(p.n_tokens);
-  out.mutable_paused()->set_remaining_cells(p.remaining_cells);
-  out.mutable_paused()->set_predicted_pause_ms(p.predicted_pause_ms);
-}
+void SetDetail(const RoundDone& r, v1::MoveEvent& out) { *out.mutable_round() = riskkv::ToProto(r); }
+void SetDetail(const PausedAt& p, v1::MoveEvent& out) { *out.mutable_paused() = riskkv::ToProto(p); }
 void SetDetail(const RequestEnded& e, v1::MoveEvent& out) {
   out.mutable_ended()->set_reason(ToProto(e.reason));
   out.mutable_ended()->set_output_tokens(e.output_tokens);
 }
-void SetDetail(const MoveStats& s, v1::MoveEvent& out) { *out.mutable_prepared() = ToProto(s); }
+void SetDetail(const MoveStats& s, v1::MoveEvent& out) { *out.mutable_prepared() = riskkv::ToProto(s); }
 void SetDetail(const absl::Status& s, v1::MoveEvent& out) { *out.mutable_failed() = riskkv::ToProto(s); }
 void SetDetail(const std::monostate&, v1::MoveEvent&) {}
 
@@ -88,22 +58,6 @@ Decision FromProto(v1::DecideRequest::Decision decision) {
 }
 
 }  // namespace
-
-v1::Fence ToProto(const Fence& f) {
-  v1::Fence out;
-  out.set_migration_id(f.migration_id);
-  out.set_attempt(f.attempt);
-  out.set_epoch(f.epoch);
-  out.set_request_id(f.request_id);
-  out.set_source_boot_id(f.source_boot_id);
-  out.set_destination_boot_id(f.destination_boot_id);
-  out.set_leader_term(f.leader_term);
-  return out;
-}
-
-Fence FromProto(const v1::Fence& f) {
-  return {f.migration_id(), f.attempt(), f.epoch(), f.request_id(), f.source_boot_id(), f.destination_boot_id(), f.leader_term()};
-}
 
 v1::RoundManifest ToProto(const RoundManifest& m) {
   v1::RoundManifest out;

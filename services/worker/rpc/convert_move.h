@@ -3,6 +3,7 @@
 #define RISKKV_SERVICES_WORKER_RPC_CONVERT_MOVE_H_
 
 #include "absl/status/statusor.h"
+#include "common/net/convert_move.h"
 #include "riskkv/v1/coordinator.pb.h"
 #include "riskkv/v1/transfer.pb.h"
 #include "riskkv/v1/worker.pb.h"
@@ -10,8 +11,8 @@
 
 namespace riskkv::worker {
 
-v1::Fence ToProto(const Fence& fence);
-Fence FromProto(const v1::Fence& fence);
+using riskkv::FromProto;  // of fences, and of what an attempt reports
+using riskkv::ToProto;
 
 v1::RoundManifest ToProto(const RoundManifest& manifest);
 RoundManifest FromProto(const v1::RoundManifest& manifest);

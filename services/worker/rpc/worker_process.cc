@@ -9,8 +9,6 @@
 namespace riskkv::worker {
 namespace {
 
-constexpr char kVersion[] = "0.1.0";
-
 absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(kernels::BackendChoice choice, int threads) {
   std::unique_ptr<kernels::Backend> backend;
   const kernels::Status status = kernels::CreateBackend(choice, threads, &backend);
@@ -25,15 +23,12 @@ absl::Status CheckOptions(const WorkerOptions& o) {
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", message);
   };
   if (o.id.empty()) return bad("--id is empty");
-  const absl::StatusOr<std::string> host = HostOf(o.listen);
-  if (!host.ok()) return bad(fmt::format("--listen '{}' is not host:port", o.listen));
+  if (!HostOf(o.listen).ok()) return bad(fmt::format("--listen '{}' is not host:port", o.listen));
   if (!o.advertise.empty() && !HostOf(o.advertise).ok()) return bad(fmt::format("--advertise '{}' is not host:port", o.advertise));
   if (!o.coordinator.empty() && !HostOf(o.coordinator).ok()) {
     return bad(fmt::format("--coordinator '{}' is not host:port", o.coordinator));
   }
-  if (o.insecure || IsLoopback(*host)) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kFailedPrecondition, "BAD_ARGUMENT",
-                   fmt::format("refusing to listen on {} in plain text: only loopback is allowed without --insecure", o.listen));
+  return CheckListen(o.listen, o.insecure);
 }
 
 absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Start(WorkerOptions options, std::unique_ptr<Engine> engine) {
@@ -77,7 +72,7 @@ void WorkerProcess::StartMoves(const WorkerOptions& options) {
   outgoing_ = std::make_unique<OutgoingMoves>(out, manager_.get(), predictors_.get(), coordinator_.get(),
                                               [this](const std::string& address) { return ConnectPeer(&channels_, address); }, &clock_,
                                               log_, report);
-  const WorkerIdentity identity{options.id, boot_id_, kVersion, options.max_moves};
+  const WorkerIdentity identity{options.id, boot_id_, RISKKV_VERSION, options.max_moves};
   describer_ = std::make_unique<Describer>(identity, manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), &clock_);
   if (coordinator_) registration_ = std::make_unique<Registration>(coordinator_.get(), describer_.get(), log_);
 }
