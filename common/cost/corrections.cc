@@ -6,7 +6,7 @@
 namespace riskkv::cost {
 namespace {
 
-constexpr double kWeight = 0.25;
+constexpr double kCorrectionWeight = 0.25;
 constexpr double kLimit = 5;  // one odd move must not make a mode look free or hopeless
 
 }  // namespace
@@ -17,7 +17,7 @@ void Corrections::Observe(Mode mode, double predicted, double real) {
   double& factor = factors_.try_emplace(mode, 1.0).first->second;
   double sample = std::clamp(factor * real / predicted, 1 / kLimit, kLimit);
   // Ratios average in the logarithm: twice too long and twice too short cancel.
-  factor = std::exp((1 - kWeight) * std::log(factor) + kWeight * std::log(sample));
+  factor = std::exp((1 - kCorrectionWeight) * std::log(factor) + kCorrectionWeight * std::log(sample));
 }
 
 double Corrections::Factor(Mode mode) const {

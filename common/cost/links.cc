@@ -6,7 +6,7 @@
 namespace riskkv::cost {
 namespace {
 
-constexpr double kWeight = 0.3;              // of a new sample at full size
+constexpr double kSampleWeight = 0.3;              // of a new sample at full size
 constexpr double kFullBytes = 1024 * 1024;   // a transfer from this size on has full weight
 constexpr double kLeastSeconds = 1e-6;
 
@@ -20,11 +20,11 @@ void LinkTable::Observe(const std::string& source, const std::string& destinatio
   // The first byte is one round trip away from the call: what remains was transfer.
   double moving = rtt_seconds > 0 && rtt_seconds < seconds ? seconds - rtt_seconds : seconds;
   double rate = static_cast<double>(bytes) / std::max(moving, kLeastSeconds);
-  double weight = kWeight * std::min(1.0, static_cast<double>(bytes) / kFullBytes);
+  double weight = kSampleWeight * std::min(1.0, static_cast<double>(bytes) / kFullBytes);
   MutexLock lock(mu_);
   Entry& entry = links_[{source, destination}];
   entry.bytes_per_second = Blend(entry.bytes_per_second, rate, weight);
-  if (rtt_seconds > 0 && std::isfinite(rtt_seconds)) entry.rtt_seconds = Blend(entry.rtt_seconds, rtt_seconds, kWeight);
+  if (rtt_seconds > 0 && std::isfinite(rtt_seconds)) entry.rtt_seconds = Blend(entry.rtt_seconds, rtt_seconds, kSampleWeight);
   ++entry.samples;
   entry.at = clock_->Monotonic();
 }
@@ -33,7 +33,7 @@ void LinkTable::ObserveRtt(const std::string& source, const std::string& destina
   if (!(rtt_seconds > 0) || !std::isfinite(rtt_seconds)) return;
   MutexLock lock(mu_);
   auto it = links_.find({source, destination});
-  if (it != links_.end()) it->second.rtt_seconds = Blend(it->second.rtt_seconds, rtt_seconds, kWeight);
+  if (it != links_.end()) it->second.rtt_seconds = Blend(it->second.rtt_seconds, rtt_seconds, kSampleWeight);
 }
 
 LinkEstimate LinkTable::Estimate(const Pair& pair, const Entry& entry) const {

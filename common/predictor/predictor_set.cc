@@ -15,10 +15,6 @@
 namespace riskkv {
 namespace {
 
-absl::Status Corrupt(std::string_view message) {
-  return MakeError(absl::StatusCode::kDataLoss, "CORRUPT_FILE", message);
-}
-
 // The digest a file's name promises, or "" when the name is not one.
 std::string DigestInName(const std::string& path) {
   const std::filesystem::path p(path);
@@ -39,7 +35,7 @@ absl::Status DigestError(std::string_view expected, std::string_view found,
 absl::Status CheckVersion(const Safetensors& file) {
   auto format = file.metadata.find("format");
   if (format == file.metadata.end() || format->second != kSetFormatName) {
-    return Corrupt(fmt::format("not a predictor set: __metadata__.format is not \"{}\"", kSetFormatName));
+    return CorruptFile(fmt::format("not a predictor set: __metadata__.format is not \"{}\"", kSetFormatName));
   }
   auto version = file.metadata.find("format_version");
   const std::string found = version == file.metadata.end() ? "none" : version->second;
@@ -53,9 +49,9 @@ absl::Status CheckVersion(const Safetensors& file) {
 absl::StatusOr<const void*> FindTensor(const Safetensors& file, const std::string& name,
                                        const std::string& dtype, const std::vector<int64_t>& shape) {
   auto it = file.tensors.find(name);
-  if (it == file.tensors.end()) return Corrupt(fmt::format("tensor {} is missing", name));
+  if (it == file.tensors.end()) return CorruptFile(fmt::format("tensor {} is missing", name));
   if (it->second.dtype != dtype || it->second.shape != shape) {
-    return Corrupt(fmt::format("tensor {} is {} of {} bytes, wanted {} for {} elements", name,
+    return CorruptFile(fmt::format("tensor {} is {} of {} bytes, wanted {} for {} elements", name,
                                it->second.dtype, it->second.data.size(), dtype,
                                shape.empty() ? 0 : shape[0] * (shape.size() > 1 ? shape[1] : 1)));
   }
@@ -114,16 +110,16 @@ absl::Status PredictorSet::Load(std::string_view expected_digest) {
   }
   auto description = file->metadata.find(kSetDescriptionKey);
   if (description == file->metadata.end())
-    return Corrupt(fmt::format("__metadata__.{} is missing", kSetDescriptionKey));
+    return CorruptFile(fmt::format("__metadata__.{} is missing", kSetDescriptionKey));
   const nlohmann::json j = nlohmann::json::parse(description->second, nullptr, /*allow_exceptions=*/false);
   if (!j.is_object() || !j.contains("fingerprint") || !j.contains("weights")) {
-    return Corrupt(fmt::format("__metadata__.{} is not a set description", kSetDescriptionKey));
+    return CorruptFile(fmt::format("__metadata__.{} is not a set description", kSetDescriptionKey));
   }
   ASSIGN_OR_RETURN(fingerprint_, FingerprintFromJson(j["fingerprint"]));
   ASSIGN_OR_RETURN(info_, SetInfoFromJson(j, fingerprint_.layout));
   const std::string weights = j["weights"].is_string() ? j["weights"].get<std::string>() : "";
   if (weights != "f32" && weights != "f16")
-    return Corrupt(fmt::format("unknown weight type \"{}\"", weights));
+    return CorruptFile(fmt::format("unknown weight type \"{}\"", weights));
   type_ = weights == "f16" ? kernels::WeightType::kF16 : kernels::WeightType::kF32;
   const std::string dtype = type_ == kernels::WeightType::kF16 ? "F16" : "F32";
   for (std::size_t g = 0; g < info_.groups.size(); ++g) {

@@ -14,10 +14,6 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kAlign = 64;
 constexpr std::size_t kMaxHeader = 100u << 20;  // the limit of the Python library
 
-absl::Status Corrupt(std::string_view message) {
-  return MakeError(absl::StatusCode::kDataLoss, "CORRUPT_FILE", message);
-}
-
 int64_t ElementBytes(const std::string& dtype) { return dtype == "F32" ? 4 : dtype == "F16" ? 2 : 0; }
 
 // Elements of a shape; -1 when negative or beyond what an address can hold.
@@ -37,17 +33,17 @@ absl::StatusOr<TensorView> ReadTensor(const std::string& name, const nlohmann::j
   tensor.shape = j.at("shape").get<std::vector<int64_t>>();
   const auto offsets = j.at("data_offsets").get<std::vector<uint64_t>>();
   if (offsets.size() != 2)
-    return Corrupt(fmt::format("tensor {}: data_offsets has {} numbers", name, offsets.size()));
+    return CorruptFile(fmt::format("tensor {}: data_offsets has {} numbers", name, offsets.size()));
   const uint64_t begin = offsets[0], end = offsets[1];
   if (begin > end || end > data.size()) {
-    return Corrupt(fmt::format("truncated: tensor {} ends at byte {} of the data, the file has {}", name, end,
+    return CorruptFile(fmt::format("truncated: tensor {} ends at byte {} of the data, the file has {}", name, end,
                                data.size()));
   }
   const int64_t element = ElementBytes(tensor.dtype);
-  if (element == 0) return Corrupt(fmt::format("tensor {}: unknown type {}", name, tensor.dtype));
+  if (element == 0) return CorruptFile(fmt::format("tensor {}: unknown type {}", name, tensor.dtype));
   const int64_t count = ElementCount(tensor.shape);
   if (count < 0 || static_cast<uint64_t>(count) * static_cast<uint64_t>(element) != end - begin) {
-    return Corrupt(
+    return CorruptFile(
         fmt::format("tensor {}: {} bytes do not fit its shape of {} elements", name, end - begin, count));
   }
   tensor.data = data.substr(begin, end - begin);
@@ -64,11 +60,11 @@ absl::Status CheckCover(const Safetensors& file) {
   std::size_t at = 0;
   for (const auto& [begin, size] : spans) {
     if (begin != at)
-      return Corrupt(fmt::format("tensor data has a hole or an overlap at byte {}", std::min(at, begin)));
+      return CorruptFile(fmt::format("tensor data has a hole or an overlap at byte {}", std::min(at, begin)));
     at = begin + size;
   }
   if (at != file.data.size()) {
-    return Corrupt(fmt::format("tensors cover {} bytes, the file has {}", at, file.data.size()));
+    return CorruptFile(fmt::format("tensors cover {} bytes, the file has {}", at, file.data.size()));
   }
   return absl::OkStatus();
 }
@@ -79,7 +75,7 @@ absl::StatusOr<Safetensors> ReadHeader(std::string_view header, std::string_view
   file.data = data;
   try {
     const nlohmann::json j = nlohmann::json::parse(header);
-    if (!j.is_object()) return Corrupt("the header is not a JSON object");
+    if (!j.is_object()) return CorruptFile("the header is not a JSON object");
     for (const auto& [name, value] : j.items()) {
       if (name == "__metadata__") {
         file.metadata = value.get<std::map<std::string, std::string>>();
@@ -89,24 +85,28 @@ absl::StatusOr<Safetensors> ReadHeader(std::string_view header, std::string_view
       file.tensors.emplace(name, std::move(tensor));
     }
   } catch (const nlohmann::json::exception& e) {
-    return Corrupt(fmt::format("bad header: {}", e.what()));
+    return CorruptFile(fmt::format("bad header: {}", e.what()));
   }
   return file;
 }
 
 }  // namespace
 
+absl::Status CorruptFile(std::string_view message) {
+  return MakeError(absl::StatusCode::kDataLoss, "CORRUPT_FILE", message);
+}
+
 absl::StatusOr<Safetensors> ParseSafetensors(std::string_view bytes) {
   if (bytes.size() < kLengthBytes) {
-    return Corrupt(fmt::format("truncated: {} bytes, a header length needs {}", bytes.size(), kLengthBytes));
+    return CorruptFile(fmt::format("truncated: {} bytes, a header length needs {}", bytes.size(), kLengthBytes));
   }
   uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i)
     length |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[i])) << (8 * i);
   if (length > kMaxHeader)
-    return Corrupt(fmt::format("a header of {} bytes (at most {})", length, kMaxHeader));
+    return CorruptFile(fmt::format("a header of {} bytes (at most {})", length, kMaxHeader));
   if (length > bytes.size() - kLengthBytes) {
-    return Corrupt(fmt::format("truncated: the header has {} bytes, the file {} after its length", length,
+    return CorruptFile(fmt::format("truncated: the header has {} bytes, the file {} after its length", length,
                                bytes.size() - kLengthBytes));
   }
   ASSIGN_OR_RETURN(Safetensors file,

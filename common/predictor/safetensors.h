@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
 namespace riskkv {
@@ -25,6 +26,9 @@ struct Safetensors {
   std::string_view header;  // the JSON text
   std::string_view data;    // everything after it
 };
+
+// DATA_LOSS (CORRUPT_FILE): for everything that reads this container.
+absl::Status CorruptFile(std::string_view message);
 
 // Views into `bytes`. DATA_LOSS (CORRUPT_FILE) says what is wrong: truncated (with both sizes), no JSON, a
 // tensor out of bounds, of another size than its shape says, overlapping or with holes between. Only F32 and

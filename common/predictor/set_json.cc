@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/predictor/safetensors.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -21,10 +22,6 @@ const char* PairingName(RopePairing p) {
     if (value == p) return name;
   }
   return "none";
-}
-
-absl::Status Corrupt(std::string_view message) {
-  return MakeError(absl::StatusCode::kDataLoss, "CORRUPT_FILE", message);
 }
 
 Json ToJson(const ErrorStats& e) {
@@ -96,35 +93,35 @@ absl::Status CheckProfile(const Profile& p, const SetInfo& info) {
   int last = -1;
   for (int g : p.groups) {
     if (g <= last || g >= static_cast<int>(info.groups.size())) {
-      return Corrupt(fmt::format("profile {}: groups [{}] are not ascending and within [0, {})", p.name,
+      return CorruptFile(fmt::format("profile {}: groups [{}] are not ascending and within [0, {})", p.name,
                                  fmt::join(p.groups, ","), info.groups.size()));
     }
     last = g;
   }
   const std::vector<int> targets = TargetsOf(info.groups, p.groups);
   if (targets != p.omitted_layers) {
-    return Corrupt(fmt::format("profile {}: omits [{}], its groups target [{}]", p.name,
+    return CorruptFile(fmt::format("profile {}: omits [{}], its groups target [{}]", p.name,
                                fmt::join(p.omitted_layers, ","), fmt::join(targets, ",")));
   }
   if ((p.mode == TransferMode::kRisk) != !p.groups.empty()) {
-    return Corrupt(
+    return CorruptFile(
         fmt::format("profile {}: mode {} with {} groups", p.name, TransferModeName(p.mode), p.groups.size()));
   }
   if (p.ends.first < 0 || p.ends.last < 0) {
-    return Corrupt(fmt::format("profile {}: ends {} and {}", p.name, p.ends.first, p.ends.last));
+    return CorruptFile(fmt::format("profile {}: ends {} and {}", p.name, p.ends.first, p.ends.last));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckLayerNumbers(const LayerCalibration& l, int target) {
   if (l.layer != target)
-    return Corrupt(fmt::format("calibration of layer {} where layer {} belongs", l.layer, target));
+    return CorruptFile(fmt::format("calibration of layer {} where layer {} belongs", l.layer, target));
   const bool positive =
       std::isfinite(l.k_variance) && std::isfinite(l.v_variance) && l.k_variance > 0 && l.v_variance > 0;
   const bool bounded =
       std::isfinite(l.k_bound) && std::isfinite(l.v_bound) && l.k_bound >= 0 && l.v_bound >= 0;
   if (positive && bounded) return absl::OkStatus();
-  return Corrupt(fmt::format("layer {}: variances {} and {}, bounds {} and {}", l.layer, l.k_variance,
+  return CorruptFile(fmt::format("layer {}: variances {} and {}, bounds {} and {}", l.layer, l.k_variance,
                              l.v_variance, l.k_bound, l.v_bound));
 }
 
@@ -212,7 +209,7 @@ absl::StatusOr<Fingerprint> FingerprintFromJson(const nlohmann::json& j) {
       f.layout.rope.pairing = value;
       known = true;
     }
-    if (!known) return Corrupt(fmt::format("unknown rope pairing {}", pairing));
+    if (!known) return CorruptFile(fmt::format("unknown rope pairing {}", pairing));
     f.layout.rope.rotary_dim = rope.at("rotary_dim").get<int>();
     f.layout.rope.freq_base = rope.at("freq_base").get<float>();
     f.layout.rope.freq_scale = rope.at("freq_scale").get<float>();
@@ -220,14 +217,14 @@ absl::StatusOr<Fingerprint> FingerprintFromJson(const nlohmann::json& j) {
     f.cache_type = j.at("cache_type").get<std::string>();
     f.layout_version = j.at("layout_version").get<int>();
   } catch (const Json::exception& e) {
-    return Corrupt(fmt::format("bad fingerprint: {}", e.what()));
+    return CorruptFile(fmt::format("bad fingerprint: {}", e.what()));
   }
   const KvLayout& l = f.layout;
   constexpr int kMaxDimension = 1 << 20;
   if (l.n_layer <= 0 || l.n_head_kv <= 0 || l.head_dim <= 0 || l.n_layer > kMaxDimension ||
       l.n_head_kv > kMaxDimension || l.head_dim > kMaxDimension ||
       static_cast<int64_t>(l.n_head_kv) * l.head_dim > kMaxDimension) {
-    return Corrupt(fmt::format("bad shape: {} layers, {} heads of {}", l.n_layer, l.n_head_kv, l.head_dim));
+    return CorruptFile(fmt::format("bad shape: {} layers, {} heads of {}", l.n_layer, l.n_head_kv, l.head_dim));
   }
   return f;
 }
@@ -247,7 +244,7 @@ absl::StatusOr<SetInfo> SetInfoFromJson(const nlohmann::json& j, const KvLayout&
                   probe.at("false_alarm").get<double>(), probe.at("margin").get<double>()};
     info.calibration = j.at("calibration").dump();
   } catch (const Json::exception& e) {
-    return Corrupt(fmt::format("bad set description: {}", e.what()));
+    return CorruptFile(fmt::format("bad set description: {}", e.what()));
   }
   RETURN_IF_ERROR(CheckSetInfo(info, layout));
   return info;
@@ -257,17 +254,17 @@ absl::Status CheckSetInfo(const SetInfo& info, const KvLayout& layout) {
   std::vector<GroupSpec> specs;
   for (const GroupInfo& g : info.groups) specs.push_back(g.spec);
   if (absl::Status status = CheckGroups(specs, layout.n_layer); !status.ok()) {
-    return Corrupt(std::string(status.message().data(), status.message().size()));
+    return CorruptFile(std::string(status.message().data(), status.message().size()));
   }
   for (const GroupInfo& g : info.groups) {
     if (g.layers.size() != g.spec.targets.size()) {
-      return Corrupt(
+      return CorruptFile(
           fmt::format("{} calibrated layers for {} targets", g.layers.size(), g.spec.targets.size()));
     }
     for (std::size_t i = 0; i < g.layers.size(); ++i)
       RETURN_IF_ERROR(CheckLayerNumbers(g.layers[i], g.spec.targets[i]));
   }
-  if (info.profiles.count("exact") == 0) return Corrupt("there is no profile \"exact\"");
+  if (info.profiles.count("exact") == 0) return CorruptFile("there is no profile \"exact\"");
   for (const auto& [name, p] : info.profiles) RETURN_IF_ERROR(CheckProfile(p, info));
   return absl::OkStatus();
 }

@@ -5,16 +5,15 @@
 #include "common/net/convert.h"
 
 namespace riskkv::coordinator {
-namespace {
-
-GroupInfo FromProto(const v1::GroupInfo& g) {
+// Overloads of what the header declares, so not in an unnamed namespace, which would hide those.
+static GroupInfo FromProto(const v1::GroupInfo& g) {
   return {.anchors = {g.anchors().begin(), g.anchors().end()},
           .targets = {g.targets().begin(), g.targets().end()},
           .risk = g.risk(),
           .predictor_bytes = g.predictor_bytes()};
 }
 
-ProfileInfo FromProto(const v1::ProfileInfo& p) {
+static ProfileInfo FromProto(const v1::ProfileInfo& p) {
   return {.name = p.name(),
           .epsilon = p.epsilon(),
           .groups = {p.groups().begin(), p.groups().end()},
@@ -28,7 +27,7 @@ ProfileInfo FromProto(const v1::ProfileInfo& p) {
           .last_exact = p.last_exact()};
 }
 
-v1::GroupInfo ToProto(const GroupInfo& g) {
+static v1::GroupInfo ToProto(const GroupInfo& g) {
   v1::GroupInfo out;
   out.mutable_anchors()->Add(g.anchors.begin(), g.anchors.end());
   out.mutable_targets()->Add(g.targets.begin(), g.targets.end());
@@ -37,7 +36,7 @@ v1::GroupInfo ToProto(const GroupInfo& g) {
   return out;
 }
 
-v1::ProfileInfo ToProto(const ProfileInfo& p) {
+static v1::ProfileInfo ToProto(const ProfileInfo& p) {
   v1::ProfileInfo out;
   out.set_name(p.name);
   out.set_epsilon(p.epsilon);
@@ -53,7 +52,7 @@ v1::ProfileInfo ToProto(const ProfileInfo& p) {
   return out;
 }
 
-v1::WorkerLoad ToProto(const WorkerLoad& l) {
+static v1::WorkerLoad ToProto(const WorkerLoad& l) {
   v1::WorkerLoad out;
   out.set_cells_total(l.cells_total);
   out.set_cells_used(l.cells_used);
@@ -69,7 +68,7 @@ v1::WorkerLoad ToProto(const WorkerLoad& l) {
   return out;
 }
 
-v1::WorkerCosts ToProto(const WorkerCosts& c) {
+static v1::WorkerCosts ToProto(const WorkerCosts& c) {
   v1::WorkerCosts out;
   out.set_prefill_p1(c.prefill_p1);
   out.set_prefill_p2(c.prefill_p2);
@@ -80,8 +79,6 @@ v1::WorkerCosts ToProto(const WorkerCosts& c) {
   out.set_export_s(c.export_s);
   return out;
 }
-
-}  // namespace
 
 WorkerLoad FromProto(const v1::WorkerLoad& l) {
   return {.cells_total = l.cells_total(),

@@ -11,7 +11,7 @@ namespace {
 
 constexpr auto kSweepEvery = std::chrono::milliseconds(20);
 
-absl::Status Ours(absl::Status status) { return WithContext(std::move(status), "destination", ""); }
+absl::Status AtDestination(absl::Status status) { return WithContext(std::move(status), "destination", ""); }
 
 bool SameAttempt(const Fence& a, const Fence& b) {
   return a.epoch == b.epoch && a.request_id == b.request_id && a.source_boot_id == b.source_boot_id &&
@@ -82,27 +82,27 @@ absl::Status IncomingMoves::CheckOrder(const Fence& f) {
 
 absl::StatusOr<int64_t> IncomingMoves::Reserve(const ReserveParams& params) {
   const Fence& fence = params.fence;
-  if (absl::Status status = CheckNew(fence); !status.ok()) return Ours(status);
+  if (absl::Status status = CheckNew(fence); !status.ok()) return AtDestination(status);
   {
     MutexLock lock(mu_);
     auto it = moves_.find({fence.migration_id, fence.attempt});
     if (it != moves_.end() && SameAttempt(it->second->fence(), fence)) return it->second->cells_reserved();
-    if (absl::Status status = CheckOrder(fence); !status.ok()) return Ours(status);
+    if (absl::Status status = CheckOrder(fence); !status.ok()) return AtDestination(status);
     leader_term_ = fence.leader_term;
     for (const auto& [key, move] : moves_) {
       if (move->fence().request_id != fence.request_id) continue;
       move->Abort(MakeError(absl::StatusCode::kAborted, "SUPERSEDED", "a newer attempt came"));
       if (move->Info().state < MoveState::kFinal || move->Info().state == MoveState::kFailed) continue;
-      return Ours(MakeError(absl::StatusCode::kFailedPrecondition, "ALREADY_MIGRATING",
+      return AtDestination(MakeError(absl::StatusCode::kFailedPrecondition, "ALREADY_MIGRATING",
                             fmt::format("attempt {} of migration {} is {} here", move->fence().attempt, move->fence().migration_id,
                                         MoveStateName(move->Info().state))));
     }
     if (static_cast<int>(moves_.size()) >= options_.max_moves) {
-      return Ours(MakeError(absl::StatusCode::kResourceExhausted, "QUEUE_FULL", fmt::format("{} moves are under way here", moves_.size())));
+      return AtDestination(MakeError(absl::StatusCode::kResourceExhausted, "QUEUE_FULL", fmt::format("{} moves are under way here", moves_.size())));
     }
   }
   auto move = IncomingMove::Create(context_, params);
-  if (!move.ok()) return Ours(move.status());
+  if (!move.ok()) return AtDestination(move.status());
   MutexLock lock(mu_);
   auto [it, added] = moves_.emplace(Key{fence.migration_id, fence.attempt}, *move);
   context_.log->info("{} reserved {} cells for {}", LogPrefix(fence), it->second->cells_reserved(), MoveModeName(params.mode));
@@ -124,19 +124,19 @@ absl::Status IncomingMoves::Missing(const Key& key) {
 }
 
 absl::StatusOr<std::shared_ptr<IncomingMove>> IncomingMoves::Find(const Fence& fence) {
-  if (absl::Status status = CheckBoot(fence); !status.ok()) return Ours(status);
+  if (absl::Status status = CheckBoot(fence); !status.ok()) return AtDestination(status);
   MutexLock lock(mu_);
   const Key key{fence.migration_id, fence.attempt};
   auto it = moves_.find(key);
   if (it == moves_.end()) {
     auto higher = moves_.upper_bound(key);
     const bool stale = higher != moves_.end() && higher->first.first == fence.migration_id && tombstones_.count(key) == 0;
-    return Ours(stale ? Stale(fmt::format("attempt {} of migration {}, {} was seen", fence.attempt, fence.migration_id, higher->first.second))
+    return AtDestination(stale ? Stale(fmt::format("attempt {} of migration {}, {} was seen", fence.attempt, fence.migration_id, higher->first.second))
                       : Missing(key));
   }
   const Fence& held = it->second->fence();
   if (!SameAttempt(held, fence) || fence.leader_term < held.leader_term) {
-    return Ours(Stale(fmt::format("fence of request {} epoch {} term {}, held for request {} epoch {} term {}", fence.request_id,
+    return AtDestination(Stale(fmt::format("fence of request {} epoch {} term {}, held for request {} epoch {} term {}", fence.request_id,
                                   fence.epoch, fence.leader_term, held.request_id, held.epoch, held.leader_term)));
   }
   return it->second;
@@ -146,9 +146,9 @@ absl::StatusOr<std::shared_ptr<IncomingMove>> IncomingMoves::FindFrame(const Fra
   MutexLock lock(mu_);
   const Key key{frame.migration_id, frame.attempt};
   auto it = moves_.find(key);
-  if (it == moves_.end()) return Ours(Missing(key));
+  if (it == moves_.end()) return AtDestination(Missing(key));
   if (frame.epoch != it->second->fence().epoch) {
-    return Ours(Stale(fmt::format("frame of epoch {}, the attempt has {}", frame.epoch, it->second->fence().epoch)));
+    return AtDestination(Stale(fmt::format("frame of epoch {}, the attempt has {}", frame.epoch, it->second->fence().epoch)));
   }
   return it->second;
 }
@@ -156,7 +156,7 @@ absl::StatusOr<std::shared_ptr<IncomingMove>> IncomingMoves::FindFrame(const Fra
 absl::StatusOr<RoundReply> IncomingMoves::DeclareRound(const RoundManifest& manifest) {
   ASSIGN_OR_RETURN(std::shared_ptr<IncomingMove> move, Find(manifest.fence));
   auto reply = move->DeclareRound(manifest);
-  return reply.ok() ? reply : Ours(reply.status());
+  return reply.ok() ? reply : AtDestination(reply.status());
 }
 
 absl::Status IncomingMoves::Push::Accept(const Frame& frame) {
@@ -165,13 +165,13 @@ absl::Status IncomingMoves::Push::Accept(const Frame& frame) {
   if (!same) {
     ASSIGN_OR_RETURN(move_, moves_->FindFrame(frame));
   }
-  return Ours(move_->Accept(frame, reply_));
+  return AtDestination(move_->Accept(frame, reply_));
 }
 
 absl::StatusOr<PushReply> IncomingMoves::Push::Finish() {
-  if (move_ == nullptr) return Ours(MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", "a push without a frame"));
+  if (move_ == nullptr) return AtDestination(MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", "a push without a frame"));
   auto progress = move_->Progress();
-  if (!progress.ok()) return Ours(progress.status());
+  if (!progress.ok()) return AtDestination(progress.status());
   reply_.rebuilt_frontier = *progress;
   return reply_;
 }
@@ -181,7 +181,7 @@ absl::StatusOr<FinalReply> IncomingMoves::Final(const FinalRequest& request) {
   auto reply = move->Final(request);
   // Shutting down is no refusal: whatever was sent to the coordinator before may have been decided.
   if (!reply.ok() && absl::IsUnavailable(reply.status()) && ReasonOf(reply.status()).empty()) return reply;
-  return reply.ok() ? reply : Ours(reply.status());
+  return reply.ok() ? reply : AtDestination(reply.status());
 }
 
 bool IncomingMoves::Abort(const Fence& fence, const absl::Status& reason) {

@@ -8,7 +8,7 @@
 namespace riskkv::worker {
 namespace {
 
-absl::Status Ours(absl::Status status) { return WithContext(std::move(status), "source", ""); }
+absl::Status AtSource(absl::Status status) { return WithContext(std::move(status), "source", ""); }
 
 absl::Status Stale(std::atomic<int64_t>& counter, std::string message) {
   ++counter;
@@ -81,13 +81,13 @@ absl::StatusOr<std::shared_ptr<OutgoingMove>> OutgoingMoves::Start(const StartMo
   const Fence& fence = params.fence;
   if (auto it = moves_.find({fence.migration_id, fence.attempt}); it != moves_.end() && it->second->fence() == fence) return it->second;
   Bury();
-  if (absl::Status status = CheckFence(fence); !status.ok()) return Ours(status);
+  if (absl::Status status = CheckFence(fence); !status.ok()) return AtSource(status);
   if (static_cast<int>(moves_.size()) >= options_.max_moves) {
-    return Ours(MakeError(absl::StatusCode::kResourceExhausted, "QUEUE_FULL", fmt::format("{} moves leave here already", moves_.size())));
+    return AtSource(MakeError(absl::StatusCode::kResourceExhausted, "QUEUE_FULL", fmt::format("{} moves leave here already", moves_.size())));
   }
   leader_term_ = fence.leader_term;
   auto move = OutgoingMove::Create(context_, params);
-  if (!move.ok()) return Ours(move.status());
+  if (!move.ok()) return AtSource(move.status());
   moves_[{fence.migration_id, fence.attempt}] = *move;
   return *move;
 }

@@ -9,9 +9,8 @@
 #include "services/worker/rpc/request_convert.h"
 
 namespace riskkv::worker {
-namespace {
-
-v1::Segment ToProto(const Segment& s) {
+// Overloads of what the header declares, so not in an unnamed namespace, which would hide those.
+static v1::Segment ToProto(const Segment& s) {
   v1::Segment out;
   out.set_id(s.id);
   out.set_kind(static_cast<v1::SegmentKind>(s.kind));
@@ -24,7 +23,7 @@ v1::Segment ToProto(const Segment& s) {
   return out;
 }
 
-Segment FromProto(const v1::Segment& s) {
+static Segment FromProto(const v1::Segment& s) {
   Segment out;
   out.id = s.id();
   out.kind = s.kind() == v1::SEGMENT_KIND_PROBE ? SegmentKind::kProbe : SegmentKind::kCells;
@@ -37,17 +36,17 @@ Segment FromProto(const v1::Segment& s) {
   return out;
 }
 
-void SetDetail(const RoundDone& r, v1::MoveEvent& out) { *out.mutable_round() = riskkv::ToProto(r); }
-void SetDetail(const PausedAt& p, v1::MoveEvent& out) { *out.mutable_paused() = riskkv::ToProto(p); }
-void SetDetail(const RequestEnded& e, v1::MoveEvent& out) {
+static void SetDetail(const RoundDone& r, v1::MoveEvent& out) { *out.mutable_round() = riskkv::ToProto(r); }
+static void SetDetail(const PausedAt& p, v1::MoveEvent& out) { *out.mutable_paused() = riskkv::ToProto(p); }
+static void SetDetail(const RequestEnded& e, v1::MoveEvent& out) {
   out.mutable_ended()->set_reason(ToProto(e.reason));
   out.mutable_ended()->set_output_tokens(e.output_tokens);
 }
-void SetDetail(const MoveStats& s, v1::MoveEvent& out) { *out.mutable_prepared() = riskkv::ToProto(s); }
-void SetDetail(const absl::Status& s, v1::MoveEvent& out) { *out.mutable_failed() = riskkv::ToProto(s); }
-void SetDetail(const std::monostate&, v1::MoveEvent&) {}
+static void SetDetail(const MoveStats& s, v1::MoveEvent& out) { *out.mutable_prepared() = riskkv::ToProto(s); }
+static void SetDetail(const absl::Status& s, v1::MoveEvent& out) { *out.mutable_failed() = riskkv::ToProto(s); }
+static void SetDetail(const std::monostate&, v1::MoveEvent&) {}
 
-Decision FromProto(v1::DecideRequest::Decision decision) {
+static Decision FromProto(v1::DecideRequest::Decision decision) {
   switch (decision) {
     case v1::DecideRequest::COMMITTED: return Decision::kCommitted;
     case v1::DecideRequest::ABORTED: return Decision::kAborted;
@@ -56,8 +55,6 @@ Decision FromProto(v1::DecideRequest::Decision decision) {
     default: return Decision::kOpen;
   }
 }
-
-}  // namespace
 
 v1::RoundManifest ToProto(const RoundManifest& m) {
   v1::RoundManifest out;

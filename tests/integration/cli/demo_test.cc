@@ -8,6 +8,7 @@
 #include "nlohmann/json.hpp"
 #include "services/cli/demo/child_process.h"
 #include "services/cli/exit_code.h"
+#include "tests/testing/paths.h"
 #include "tests/testing/status_matchers.h"
 
 namespace riskkv::cli {
@@ -31,7 +32,7 @@ class DemoTest : public ::testing::Test {
     std::filesystem::create_directories(folder_);
   }
   int RunDemo(std::vector<std::string> more) {
-    std::vector<std::string> argv = {RISKKV_BIN_DIR "/riskkv", "demo", "--engine", "fake", "--work",
+    std::vector<std::string> argv = {testing::BinaryPath("riskkv"), "demo", "--engine", "fake", "--work",
                                      folder_ + "/work"};
     argv.insert(argv.end(), more.begin(), more.end());
     auto child = ChildProcess::Start({argv, folder_ + "/out", folder_ + "/err"});

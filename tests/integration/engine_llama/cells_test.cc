@@ -9,6 +9,7 @@
 #include "kernels/fp16.h"
 #include "kernels/rope.h"
 #include "tests/integration/engine_llama/llama_fixture.h"
+#include "tests/testing/paths.h"
 
 namespace riskkv {
 namespace {
@@ -183,7 +184,7 @@ TEST_F(CellsTest, KeysBeforeRopeAgreeWithTheOracle) {
       .write(reinterpret_cast<const char*>(tokens.data()), kTokens * sizeof(Token));
   const std::string command =
       fmt::format("{} {}/tests/integration/engine_llama/oracle_kv.py {}/reference {} {}.in {}.out",
-                  interpreter, RISKKV_SOURCE_DIR, shared, ModelPath(), base, base);
+                  interpreter, testing::SourceDir(), shared, ModelPath(), base, base);
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
 
   const KvLayout& layout = a().facts().fingerprint.layout;

@@ -83,7 +83,9 @@ TEST(Plan, TilesTheRangeAndKeepsTheEndsExact) {
       EXPECT_EQ(b.cells.range.begin, at);
       at = b.cells.range.end;
       EXPECT_EQ(b.cells.range.begin / kMoveBlockTokens, (b.cells.range.end - 1) / kMoveBlockTokens) << "blocks do not straddle";
-      if (b.cells.range.begin < policy.ends.first || b.cells.range.end > n - policy.ends.last) EXPECT_FALSE(b.cells.rebuild);
+      if (b.cells.range.begin < policy.ends.first || b.cells.range.end > n - policy.ends.last) {
+        EXPECT_FALSE(b.cells.rebuild);
+      }
       EXPECT_EQ(b.cells.layers.size(), b.cells.rebuild ? 8u : 10u);
       EXPECT_EQ(b.probe.positions.empty(), !b.cells.rebuild);
       for (int64_t p : b.probe.positions) EXPECT_TRUE(p >= b.cells.range.begin && p < b.cells.range.end);
@@ -97,7 +99,9 @@ TEST(Plan, ProbesNativeTokensOnly) {
   policy.rebuilt.Add({4, 300});
   for (const BlockPlan& b : PlanBlocks(policy, {0, 1000}, 872)) {
     for (int64_t p : b.probe.positions) EXPECT_GE(p, 300);
-    if (b.cells.rebuild && b.cells.range.end > 300) EXPECT_EQ(b.probe.positions.size(), 2u) << b.cells.range.begin;
+    if (b.cells.rebuild && b.cells.range.end > 300) {
+      EXPECT_EQ(b.probe.positions.size(), 2u) << b.cells.range.begin;
+    }
   }
 }
 
