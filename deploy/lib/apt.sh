@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Debian packages, in sets: apt.sh SET...   Installs only what is missing.
-#   build    compiler, build tools and the libraries' development files
+#   build    compiler, build tools, the model checker spin, and the libraries' development files
 #   clang    for the fuzz preset and clang-tidy
 #   docker   the engine, docker-compose and what makes a base image
 set -euo pipefail
@@ -9,7 +9,7 @@ source "$here/common.sh"
 
 packages_of() {
   case $1 in
-    build) echo g++ cmake ninja-build ccache git pkg-config curl ca-certificates unzip python3 python3-pip python3-venv perl perl-doc \
+    build) echo g++ cmake ninja-build ccache git pkg-config curl ca-certificates unzip spin python3 python3-pip python3-venv perl perl-doc \
       libgrpc++-dev libgrpc-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev libspdlog-dev libfmt-dev \
       libgtest-dev libgmock-dev libbenchmark-dev libopenblas-dev libsqlite3-dev prometheus-cpp-dev nlohmann-json3-dev \
       libcli11-dev libssl-dev libzstd-dev libxxhash-dev libcurl4-openssl-dev ;;
