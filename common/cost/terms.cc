@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace riskkv::cost {
 namespace {
 
-constexpr int64_t kBlockTokens = 128;  // rebuild and import go by blocks
-constexpr int64_t kTailMost = 32;      // pre-copy converges to at most so many cells left at the pause
+constexpr int64_t kBlockTokens = 128;  // export, rebuild and import go by blocks
+// As the source's pacer has it (services/worker/core/move_pace): rounds go on while each leaves less than kShrinks of what the
+// one before left, and more than kFewCells.
+constexpr int kMostRounds = 8;
+constexpr int64_t kFewCells = 4;
+constexpr double kShrinks = 0.75;
+constexpr int kRoundCalls = 3;         // a round declares, pushes, and asks until everything is in the cache
 constexpr double kBusiest = 0.95;      // a load of 1 would never finish; the loop takes turns
 constexpr double kPauseSteps = 1.5;    // decode steps until the token boundary and the first step there (protocol.md, 7)
 constexpr int64_t kTokenBytes = 4;
@@ -21,29 +27,66 @@ double Correction(const Inputs& in, Mode mode) {
 
 int64_t FullBytes(const Inputs& in, int64_t tokens) { return tokens * in.shape.n_layer * in.shape.bytes_per_token_layer(); }
 
-// Cells made while the last block was on its way: what is left when the source pauses.
-int64_t TailTokens(const Inputs& in) {
-  double step = TokenSeconds(in.from, in.request.n_kv, std::max(1, in.from.running));
-  int64_t block = std::min(kBlockTokens, std::max<int64_t>(in.request.n_kv, 1));
-  double round = in.link.rtt_seconds + static_cast<double>(FullBytes(in, block)) / Bandwidth(in);
-  int64_t tokens = step > 0 ? static_cast<int64_t>(std::ceil(round / step)) : kTailMost;
-  return std::clamp<int64_t>(tokens, 1, std::min(kTailMost, std::max<int64_t>(in.request.n_kv, 1)));
+double SourceStep(const Inputs& in) { return TokenSeconds(in.from, in.request.n_kv, std::max(1, in.from.running)); }
+
+// A destination that decodes nothing takes a block at once.
+double DestinationStep(const Inputs& in) { return in.to.running > 0 ? TokenSeconds(in.to, in.request.n_kv, in.to.running) : 0; }
+
+// Each block leaves the source's cache, and enters the destination's, between two decode steps.
+double StepsWaited(const Inputs& in, int64_t blocks) {
+  return static_cast<double>(blocks) * (SourceStep(in) + DestinationStep(in));
+}
+int64_t Blocks(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
+
+// `cells` for all layers, while the source decodes.
+double ShipSeconds(const Inputs& in, int64_t cells) {
+  return kRoundCalls * in.link.rtt_seconds + static_cast<double>(FullBytes(in, cells)) / Bandwidth(in) +
+         static_cast<double>(cells) * in.to.import_s + StepsWaited(in, Blocks(cells));
 }
 
-// Pause terms every mode has; the tail's own work is added by the caller.
-void AddPause(const Inputs& in, double tail_seconds, ModeCost& cost) {
-  double step = TokenSeconds(in.from, in.request.n_kv, std::max(1, in.from.running));
+// The tail goes for all layers in every mode that ships cells. The source does not decode this request any more.
+double TailSeconds(const Inputs& in, int64_t tail) {
+  return static_cast<double>(FullBytes(in, tail)) / Bandwidth(in) + static_cast<double>(tail) * in.to.import_s +
+         static_cast<double>(Blocks(tail)) * DestinationStep(in);
+}
+
+// What follows the first round of pre-copy.
+struct Rounds {
+  int count = 1;             // the first included
+  double later_seconds = 0;  // without the first
+  int64_t tail = 1;          // cells left at the pause
+};
+
+// Each round leaves the cells that the source decoded during it. `round`: seconds for so many cells.
+Rounds Converge(const Inputs& in, double first_seconds, const std::function<double(int64_t)>& round) {
+  const double step = SourceStep(in);
+  Rounds rounds;
+  double seconds = first_seconds;
+  for (int64_t last = 0;; last = rounds.tail) {
+    const double decoded = step > 0 ? std::ceil(seconds / step) : 1;
+    rounds.tail = static_cast<int64_t>(std::clamp(decoded, 1.0, std::max(1.0, static_cast<double>(in.request.tokens_left))));
+    const bool shrinks = last == 0 || static_cast<double>(rounds.tail) < kShrinks * static_cast<double>(last);
+    if (rounds.tail <= kFewCells || !shrinks || rounds.count == kMostRounds) return rounds;
+    seconds = round(rounds.tail);
+    rounds.later_seconds += seconds;
+    ++rounds.count;
+  }
+}
+
+// From the end of the first round to the commit, and the pause, which is a part of it and the first step there.
+// Returns what it adds to the total.
+double AddEnd(const Inputs& in, const Rounds& rounds, double tail_seconds, ModeCost& cost) {
+  const double step = SourceStep(in);
+  const double copy = 2 * in.link.rtt_seconds + tail_seconds + in.commit_seconds;
+  cost.terms["n_rounds"] = rounds.count;
+  cost.terms["rounds_s"] = rounds.later_seconds;
+  cost.terms["final_s"] = step + copy;
   cost.terms["pause_steps_s"] = kPauseSteps * step;
   cost.terms["pause_rtt_s"] = 2 * in.link.rtt_seconds;
   cost.terms["pause_tail_s"] = tail_seconds;
   cost.terms["pause_commit_s"] = in.commit_seconds;
-  cost.pause_seconds = kPauseSteps * step + 2 * in.link.rtt_seconds + tail_seconds + in.commit_seconds;
-}
-
-// The tail goes for all layers in every mode that ships cells.
-double TailSeconds(const Inputs& in) {
-  int64_t tail = TailTokens(in);
-  return static_cast<double>(FullBytes(in, tail)) / Bandwidth(in) + static_cast<double>(tail) * in.to.import_s;
+  cost.pause_seconds = kPauseSteps * step + copy;
+  return rounds.later_seconds + step + copy;
 }
 
 ModeCost Start(const Inputs& in, Mode mode) {
@@ -89,11 +132,15 @@ ModeCost FullCost(const Inputs& in) {
   cost.bytes = FullBytes(in, in.request.n_kv);
   double transfer = static_cast<double>(cost.bytes) / Bandwidth(in);
   double import = static_cast<double>(in.request.n_kv) * in.to.import_s;
-  cost.terms["rtt_s"] = in.link.rtt_seconds;
+  double rtt = kRoundCalls * in.link.rtt_seconds;
+  double steps = StepsWaited(in, Blocks(in.request.n_kv));
+  double first = rtt + transfer + import + steps;
+  Rounds rounds = Converge(in, first, [&in](int64_t cells) { return ShipSeconds(in, cells); });
+  cost.terms["rtt_s"] = rtt;
   cost.terms["transfer_s"] = transfer;
   cost.terms["import_s"] = import;
-  Total(in, in.link.rtt_seconds + transfer + import, cost);
-  AddPause(in, TailSeconds(in), cost);
+  cost.terms["steps_s"] = steps;
+  Total(in, first + AddEnd(in, rounds, TailSeconds(in, rounds.tail), cost), cost);
   return cost;
 }
 
@@ -114,15 +161,19 @@ ModeCost RiskCost(const Inputs& in) {
   double last_block = static_cast<double>(std::min(kBlockTokens, omitted)) * per_token;
   double import = static_cast<double>(in.request.n_kv) * in.to.import_s;
   double set = PlacementSeconds(in, p);
-  cost.terms["rtt_s"] = in.link.rtt_seconds;
+  double rtt = kRoundCalls * in.link.rtt_seconds;
+  double steps = StepsWaited(in, Blocks(in.request.n_kv) + 1);  // the ends are cut off the body
+  double first = rtt + std::max(transfer, rebuild) + last_block + import + steps + set;
+  Rounds rounds = Converge(in, first - set, [&in](int64_t cells) { return ShipSeconds(in, cells); });
+  cost.terms["rtt_s"] = rtt;
   cost.terms["transfer_s"] = transfer;
   cost.terms["rebuild_s"] = rebuild;
   cost.terms["pipeline_s"] = std::max(transfer, rebuild) + last_block;
   cost.terms["import_s"] = import;
+  cost.terms["steps_s"] = steps;
   cost.terms["set_s"] = set;
   cost.terms["bytes_saved"] = static_cast<double>(saved);
-  Total(in, in.link.rtt_seconds + std::max(transfer, rebuild) + last_block + import + set, cost);
-  AddPause(in, TailSeconds(in), cost);
+  Total(in, first + AddEnd(in, rounds, TailSeconds(in, rounds.tail), cost), cost);
   if (cost.possible && omitted == 0) {
     cost.possible = false;
     cost.why_not = "the request has no more tokens than the exact ends";
@@ -149,13 +200,18 @@ ModeCost ReplayCost(const Inputs& in) {
   cost.bytes = in.request.n_tokens * kTokenBytes;
   double transfer = static_cast<double>(cost.bytes) / Bandwidth(in);
   double replay = (in.to.prefill_p1 * tokens + in.to.prefill_p2 * tokens * tokens) / Free(in.to);
-  cost.terms["rtt_s"] = in.link.rtt_seconds;
+  double rtt = kRoundCalls * in.link.rtt_seconds;
+  // Later cells are computed, not shipped: c tokens on top of a context of T cost p1*c + 2*p2*T*c.
+  auto compute = [&in, tokens](int64_t cells) {
+    double c = static_cast<double>(cells);
+    return (in.to.prefill_p1 * c + 2 * in.to.prefill_p2 * tokens * c) / Free(in.to);
+  };
+  double first = rtt + transfer + replay;
+  Rounds rounds = Converge(in, first, [&](int64_t cells) { return kRoundCalls * in.link.rtt_seconds + compute(cells); });
+  cost.terms["rtt_s"] = rtt;
   cost.terms["transfer_s"] = transfer;
   cost.terms["replay_s"] = replay;
-  Total(in, in.link.rtt_seconds + transfer + replay, cost);
-  // The tail is computed, not shipped: T tokens on top of a context of n_kv cost p1*t + 2*p2*n_kv*t.
-  double tail = static_cast<double>(TailTokens(in));
-  AddPause(in, (in.to.prefill_p1 * tail + 2 * in.to.prefill_p2 * tokens * tail) / Free(in.to), cost);
+  Total(in, first + AddEnd(in, rounds, compute(rounds.tail), cost), cost);
   return cost;
 }
 

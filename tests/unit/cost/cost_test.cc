@@ -43,12 +43,23 @@ TEST(CostModel, GoldenTable) {
   const ModeCost& full = *plan.Find(Mode::kFull);
   EXPECT_EQ(full.bytes, 1000 * 30 * 768);  // M_full = T L 2 kv b
   EXPECT_NEAR(full.terms.at("transfer_s"), 23040000 / 125e6, 1e-12);
-  EXPECT_NEAR(full.total_seconds, 0.0005 + 0.18432 + 0.003, 1e-9);
+  // First round: three calls, the bytes, the import, and eight blocks that each wait for a decode step of three requests.
+  const double step = 3 * (0.012 + 1000 * 4e-6);
+  const double first = 0.0015 + 0.18432 + 0.003 + 8 * step;
+  EXPECT_NEAR(full.terms.at("steps_s"), 8 * step, 1e-9);
+  // Meanwhile ceil(0.573 / 0.048) = 12 cells were decoded; their round leaves 2, which the final copy takes.
+  const double second = 0.0015 + 12 * 23040 / 125e6 + 12 * 3e-6 + step;
+  EXPECT_EQ(full.terms.at("n_rounds"), 2);
+  EXPECT_NEAR(full.terms.at("rounds_s"), second, 1e-9);
+  const double final_copy = step + 0.001 + 2 * 23040 / 125e6 + 2 * 3e-6 + 0.005;
+  EXPECT_NEAR(full.terms.at("final_s"), final_copy, 1e-9);
+  EXPECT_NEAR(full.total_seconds, first + second + final_copy, 1e-9);
   const ModeCost& risk = *plan.Find(Mode::kRisk);
   EXPECT_EQ(risk.bytes, 23040000 - 868 * 14 * 768);  // ends go for all layers
   double transfer = static_cast<double>(risk.bytes) / 125e6;
   EXPECT_NEAR(risk.terms.at("rebuild_s"), 868 * 7e-6, 1e-12);
-  EXPECT_NEAR(risk.total_seconds, 0.0005 + transfer + 128 * 7e-6 + 0.003, 1e-9);
+  EXPECT_NEAR(risk.total_seconds,
+              0.0015 + transfer + 128 * 7e-6 + 0.003 + 9 * step + risk.terms.at("rounds_s") + risk.terms.at("final_s"), 1e-9);
   const ModeCost& replay = *plan.Find(Mode::kReplay);
   EXPECT_NEAR(replay.terms.at("replay_s"), 0.003 * 1000 + 7e-7 * 1e6, 1e-9);
   EXPECT_FALSE(plan.Find(Mode::kCoded)->possible);
@@ -69,6 +80,28 @@ TEST(CostModel, RebuildBoundPipelineUsesTheSlowerSide) {
   EXPECT_NEAR(risk.terms.at("pipeline_s"), 868 * 7e-3 + 128 * 7e-3, 1e-9);
   EXPECT_EQ(plan.chosen, Mode::kFull);
   EXPECT_THAT(risk.why_not, HasSubstr("FULL takes"));
+}
+
+TEST(CostModel, ABusyDestinationTakesABlockAStep) {
+  Inputs in = Smol();
+  const double idle = MakePlan(in).Find(Mode::kFull)->terms.at("steps_s");
+  in.to.running = 2;
+  const double step_there = 2 * (0.012 + 1000 * 4e-6);
+  EXPECT_NEAR(MakePlan(in).Find(Mode::kFull)->terms.at("steps_s"), idle + 8 * step_there, 1e-9);
+}
+
+TEST(CostModel, RoundsEndWhenTheyDoNotShrink) {
+  Inputs in = Smol();
+  in.request.tokens_left = 100000;
+  in.from.running = 1;                // a token takes 16 ms
+  in.link.bytes_per_second = 1e6;     // a cell takes 23 ms: every round leaves more than it took
+  const Plan plan = MakePlan(in);
+  const ModeCost& full = *plan.Find(Mode::kFull);
+  EXPECT_EQ(full.terms.at("n_rounds"), 2);
+  EXPECT_GT(full.terms.at("pause_tail_s"), full.terms.at("transfer_s")) << "what is left is more than there was";
+  in.link.bytes_per_second = 2.5e6;   // 9 ms: each round leaves about 0.6 of what it took
+  EXPECT_GT(MakePlan(in).Find(Mode::kFull)->terms.at("n_rounds"), 4);
+  EXPECT_LE(MakePlan(in).Find(Mode::kFull)->terms.at("n_rounds"), 8);
 }
 
 TEST(CostModel, AnAbsentSetCostsItsPlacementShared) {
@@ -138,7 +171,7 @@ TEST(Decision, SlowLinkReplays) {
 
 TEST(Decision, WhatFitsThePauseBudgetComesFirst) {
   Inputs in = Smol();
-  in.link.bytes_per_second = 1e6;  // the tail alone takes 0.7 s
+  in.link.bytes_per_second = 2e5;  // a cell takes 115 ms, a token 48 ms: pre-copy does not converge
   in.must_move = true;
   in.max_pause_seconds = 0.5;
   Plan plan = MakePlan(in);
