@@ -4,23 +4,13 @@
 #define RISKKV_SERVICES_CALIBRATE_COMMANDS_H_
 
 #include "CLI/CLI.hpp"
-#include "absl/status/status.h"
+#include "common/base/exit_code.h"
 #include "services/calibrate/options.h"
 
 namespace riskkv::calibrate {
 
-// Exit codes of the three commands; the command line tool's table (services/cli/exit_code.h) has the same.
-inline constexpr int kExitOk = 0;
-inline constexpr int kExitFailed = 1;         // anything not below
-inline constexpr int kExitUsage = 2;          // bad flags, bad text, bad layout
-inline constexpr int kExitNotFound = 3;       // a file or profile is not there
-inline constexpr int kExitRefused = 4;        // another model, another format version, no room on the disk
-inline constexpr int kExitDamaged = 7;        // a damaged file
-inline constexpr int kExitInterrupted = 130;  // Ctrl-C
-
-int ExitCode(const absl::Status& status);
-
-// Each prints its result on stdout, progress and errors on stderr, and returns the exit code.
+// Each prints its result on stdout, progress and errors on stderr, and returns the exit code
+// (common/base/exit_code.h).
 int RunCalibrate(const CalibrateOptions& options);
 int RunEvaluate(const EvaluateOptions& options);
 int RunInspect(const InspectOptions& options);

@@ -24,7 +24,7 @@ int Fail(std::string_view command, const absl::Status& status) {
   fmt::print(stderr, "riskkv {}: {}{}\n", command,
              std::string(status.message().data(), status.message().size()),
              reason.empty() ? "" : " [" + reason + "]");
-  return ExitCode(status);
+  return ExitCodeFor(status);
 }
 
 absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(int threads) {
@@ -119,27 +119,6 @@ absl::Status Inspect(const InspectOptions& options) {
 }
 
 }  // namespace
-
-int ExitCode(const absl::Status& status) {
-  switch (status.code()) {
-    case absl::StatusCode::kOk:
-      return kExitOk;
-    case absl::StatusCode::kInvalidArgument:
-      return kExitUsage;
-    case absl::StatusCode::kNotFound:
-      return kExitNotFound;
-    case absl::StatusCode::kPermissionDenied:
-    case absl::StatusCode::kFailedPrecondition:
-    case absl::StatusCode::kResourceExhausted:
-      return kExitRefused;
-    case absl::StatusCode::kDataLoss:
-      return kExitDamaged;
-    case absl::StatusCode::kCancelled:
-      return kExitInterrupted;
-    default:
-      return kExitFailed;
-  }
-}
 
 int RunCalibrate(const CalibrateOptions& options) {
   const absl::Status status = Calibrate(options);

@@ -1,29 +1,12 @@
-// What the exit codes of every subcommand mean.
+// The exit codes of every subcommand: common/base/exit_code.h.
 #ifndef RISKKV_SERVICES_CLI_EXIT_CODE_H_
 #define RISKKV_SERVICES_CLI_EXIT_CODE_H_
 
-#include <string>
-
-#include "absl/status/status.h"
+#include "common/base/exit_code.h"
 
 namespace riskkv::cli {
 
-enum ExitCode : int {
-  kExitOk = 0,
-  kExitFailed = 1,         // anything without a code of its own
-  kExitUsage = 2,          // wrong arguments, here or found by the service
-  kExitNotFound = 3,       // no such request, worker, migration, profile, file
-  kExitRefused = 4,        // a precondition does not hold, no room, not allowed
-  kExitUnavailable = 5,    // nobody answers, not ready, out of time
-  kExitNotMoved = 6,       // the migration ended in ABORTED or FAILED
-  kExitBrokenPromise = 7,  // something riskkv promises did not hold: lost, doubled, differing or corrupt data
-  kExitInterrupted = 130,  // Ctrl-C
-};
-
-// OK is kExitOk.
-int ExitCodeFor(const absl::Status& status);
-// The table above, for --help.
-std::string ExitCodeHelp();
+using riskkv::ExitCodeFor;  // migration_text.h has another overload, which would hide it
 
 }  // namespace riskkv::cli
 

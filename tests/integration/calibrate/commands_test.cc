@@ -103,7 +103,7 @@ TEST_F(CommandsTest, ExitCodesMeanSomething) {
   file.put('\x7f');
   file.close();
   const Outcome damaged = Run({"inspect", set});
-  EXPECT_EQ(damaged.code, kExitDamaged);
+  EXPECT_EQ(damaged.code, kExitBrokenPromise);
   EXPECT_THAT(damaged.err, AllOf(HasSubstr("digest"), HasSubstr(set)));
 }
 

@@ -1,6 +1,6 @@
-#include "services/cli/exit_code.h"
+#include "common/base/exit_code.h"
 
-namespace riskkv::cli {
+namespace riskkv {
 
 int ExitCodeFor(const absl::Status& status) {
   switch (status.code()) {
@@ -44,4 +44,4 @@ std::string ExitCodeHelp() {
          "  130  interrupted (Ctrl-C)\n";
 }
 
-}  // namespace riskkv::cli
+}  // namespace riskkv
