@@ -1,6 +1,7 @@
 #include "services/cli/demo/cluster.h"
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -141,6 +142,12 @@ absl::Status Cluster::CheckAlive() {
                                  LogTail(member.name)));
   }
   return absl::OkStatus();
+}
+
+void Cluster::Kill(int worker) {
+  ChildProcess& process = *members_.at(1 + static_cast<size_t>(worker)).process;  // the first is the coordinator
+  process.Signal(SIGKILL);
+  process.Stop();
 }
 
 std::string Cluster::LogTail(const std::string& name) const {

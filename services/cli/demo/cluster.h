@@ -25,6 +25,8 @@ class Cluster {
   absl::Status AwaitServing(absl::Duration timeout);
   // UNAVAILABLE, with the end of its log, when one of them has died.
   absl::Status CheckAlive();
+  // SIGKILL, and waits until it is gone: for tests of what the others do then.
+  void Kill(int worker);
 
   const std::string& coordinator() const { return coordinator_; }
   // 0 is the worker "a", 1 is "b".

@@ -45,6 +45,38 @@ TEST_F(CellsTest, AMovedSequenceIsTheSame) {
   }
 }
 
+// Back and forth: after ten moves, with tokens drawn in between on either engine, the same tokens and the same bytes by
+// (layer, position) as without a move.
+TEST_F(CellsTest, TenMovesLeaveTheSameBytes) {
+  constexpr int kMoves = 10, kBetween = 2;
+  const SamplingParams greedy;
+  for (const auto& [n, block] :
+       std::vector<std::pair<int, int64_t>>{{1, 1}, {7, 3}, {127, 32}, {128, 128}, {129, 64}, {1000, 100}}) {
+    SCOPED_TRACE(n);
+    ASSERT_OK_AND_ASSIGN(Stream stays, StartStream(a(), Text(n), greedy, 512));
+    ASSERT_OK_AND_ASSIGN(Stream moves, MoveStream(a(), b(), stays, block));
+    ASSERT_OK(Continue(a(), stays, greedy, kMoves * kBetween));
+    ASSERT_OK_AND_ASSIGN(const KvBlock want, a().Export(stays.seq, {0, a().Length(stays.seq)}, Layers()));
+    a().CloseSequence(stays.seq);
+    for (int i = 1; i < kMoves; ++i) {
+      LlamaEngine& from = i % 2 == 1 ? b() : a();
+      LlamaEngine& to = i % 2 == 1 ? a() : b();
+      ASSERT_OK(Continue(from, moves, greedy, kBetween));
+      ASSERT_OK_AND_ASSIGN(Stream there, MoveStream(from, to, moves, block));
+      ASSERT_OK_AND_ASSIGN(const KvBlock sent, from.Export(moves.seq, {0, from.Length(moves.seq)}, Layers()));
+      ASSERT_OK_AND_ASSIGN(const KvBlock got, to.Export(there.seq, {0, to.Length(there.seq)}, Layers()));
+      ASSERT_EQ(sent.data, got.data) << "move " << i + 1;
+      from.CloseSequence(moves.seq);
+      moves = there;
+    }
+    ASSERT_OK(Continue(a(), moves, greedy, kBetween));
+    EXPECT_EQ(moves.tokens, stays.tokens);
+    ASSERT_OK_AND_ASSIGN(const KvBlock end, a().Export(moves.seq, {0, a().Length(moves.seq)}, Layers()));
+    EXPECT_EQ(end.data, want.data);
+    a().CloseSequence(moves.seq);
+  }
+}
+
 TEST_F(CellsTest, SecondSequenceOfTheSameEngine) {
   const SamplingParams greedy;
   ASSERT_OK_AND_ASSIGN(Stream x, StartStream(a(), Text(200), greedy, 512));
