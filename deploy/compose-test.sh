@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Proves docker-compose.yml: builds the images from source, starts coordinator and workers, waits until they are healthy,
-# starts a generation and moves it by gRPC from outside, checks that the move succeeded and that no token is missing or
-# doubled, and takes everything down.   deploy/compose-test.sh [--short] [--no-build] [--keep]
+# starts a generation, attaches to it from outside as a client does, moves it by gRPC, follows it to where the old owner says
+# it went, checks that no token is missing or doubled, and takes everything down.   deploy/compose-test.sh [--short] [--no-build] [--keep]
 #   --short     one exact move, no calibration, images around the binaries this machine has built where it has (what CI
 #               runs); without it images from source, and also a lossy move back over a calibrated set
 #   --no-build  the images riskkv:local and riskkv-init:local as they are
@@ -124,6 +124,20 @@ move() {  # ID TO EPOCH MODE EXTRA_FIELDS
     { cat "$work/$1.json" >&2; die "Migrate failed"; }
   $check migrated "$work/$1.json" "$2" "$4" || { cat "$work/$1.json" >&2; die "the move to $2 did not succeed"; }
 }
+# A client outside: attaches with the next index it lacks, and goes where Moved says, until the end.
+follow() {  # ADDRESS
+  local address=$1 next=0 part=0
+  while [ "$address" != end ]; do
+    [ $((++part)) -le 9 ] || die "the client was sent on $part times"
+    rpc "$address" riskkv.v1.Generation/Attach "{\"request_id\": \"$request\", \"next_index\": \"$next\"}" > "$work/stream-$part.json" ||
+      die "the client cannot attach at $address"
+    read -r address next <<< "$($check next "$work"/stream-*.json)"
+    say "the client has $next tokens; next: $address"
+  done
+}
+say "following it from outside, at $worker_a"
+follow "$worker_a" &
+follower=$!
 sleep 3
 move compose-exact worker-b "$epoch" MODE_FULL ''
 if [ $short = 0 ]; then
@@ -132,9 +146,6 @@ if [ $short = 0 ]; then
   move compose-lossy worker-a "$epoch" MODE_RISK ', "allow_lossy": true, "allow_ungated": true'
 fi
 
-owner=$worker_b
-[ $short = 1 ] || owner=$worker_a
-say "reading the whole stream from the new owner"
-rpc "$owner" riskkv.v1.Generation/Attach "{\"request_id\": \"$request\", \"next_index\": \"0\"}" > "$work/stream.json"
-$check stream "$work/stream.json" $tokens || die "the stream is not whole" "set --keep and look at it"
+wait "$follower" || die "the client lost the request" "its streams are $work/stream-*.json (set --keep)"
+$check stream $tokens "$work"/stream-*.json || die "the stream is not whole" "set --keep and look at it"
 say "compose test passed"

@@ -3,7 +3,10 @@
     compose_check.py started FILE               prints request id and epoch
     compose_check.py migrated FILE WORKER MODE  the events end SUCCEEDED in MODE with WORKER as owner; prints a line for people
     compose_check.py epoch FILE                 the epoch after the move
-    compose_check.py stream FILE COUNT          COUNT tokens, each index once and in order, epochs never falling, and an end
+    compose_check.py next FILE...               where the client goes next and with which index: ADDRESS INDEX, or "end INDEX"
+    compose_check.py stream COUNT FILE...       COUNT tokens, each index once and in order, epochs never falling, and an end
+
+FILE... are the streams a client read one after the other, in the order of their names.
 """
 import json
 import re
@@ -51,8 +54,20 @@ def epoch(path):
     print(outcome(path)[1]["epoch"])
 
 
-def stream(path, count):
-    events = read(path)
+def next_stop(*paths):
+    events = [e for path in paths for e in read(path)]
+    count = sum("token" in e for e in events)
+    last = events[-1] if events else {}
+    if "finished" in last:
+        print("end", count)
+    elif "moved" in last:
+        print(last["moved"]["address"], count)
+    else:
+        sys.exit(f"the stream ends with {last}")
+
+
+def stream(count, *paths):
+    events = [e for path in paths for e in read(path)]
     tokens = [e["token"] for e in events if "token" in e]
     indexes = [int(t.get("index", 0)) for t in tokens]
     epochs = [int(t.get("epoch", 0)) for t in tokens]
@@ -67,4 +82,4 @@ def stream(path, count):
 
 
 if __name__ == "__main__":
-    {"started": started, "migrated": migrated, "epoch": epoch, "stream": stream}[sys.argv[1]](*sys.argv[2:])
+    {"started": started, "migrated": migrated, "epoch": epoch, "next": next_stop, "stream": stream}[sys.argv[1]](*sys.argv[2:])
