@@ -45,13 +45,18 @@ JobSpec SpecFrom(const json& j) {
   return s;
 }
 
-json ToJson(const WorkerName& w) { return {{"id", w.id}, {"boot_id", w.boot_id}, {"address", w.address}}; }
+json ToJson(const WorkerName& w) {
+  json j = {{"id", w.id}, {"boot_id", w.boot_id}, {"address", w.address}};
+  if (!w.client_address.empty()) j["client_address"] = w.client_address;
+  return j;
+}
 
 WorkerName WorkerFrom(const json& j) {
   WorkerName w;
   Read(j, "id", w.id);
   Read(j, "boot_id", w.boot_id);
   Read(j, "address", w.address);
+  Read(j, "client_address", w.client_address);
   return w;
 }
 

@@ -32,7 +32,9 @@ struct Fence {
 struct WorkerName {
   std::string id;
   std::string boot_id;
-  std::string address;  // host:port; where it was when recorded
+  std::string address;  // host:port for coordinator and workers; where it was when recorded
+  std::string client_address;  // host:port for clients; empty: the same
+  const std::string& for_clients() const { return client_address.empty() ? address : client_address; }
   bool operator==(const WorkerName&) const = default;
 };
 

@@ -7,6 +7,10 @@
 
 namespace riskkv::cli {
 
+const std::string& ClientAddress(const v1::WorkerInfo& worker) {
+  return worker.client_address().empty() ? worker.address() : worker.client_address();
+}
+
 absl::StatusOr<std::string> PickWorker(const std::string& coordinator) {
   Peer<v1::Coordinator> peer("coordinator", coordinator);
   absl::StatusOr<v1::ListWorkersReply> reply =
@@ -24,7 +28,7 @@ absl::StatusOr<std::string> PickWorker(const std::string& coordinator) {
         absl::StatusCode::kUnavailable, "NOT_READY",
         fmt::format("coordinator {} knows {} workers, none is serving", coordinator, reply->workers_size()));
   }
-  return best->address();
+  return ClientAddress(*best);
 }
 
 }  // namespace riskkv::cli

@@ -5,10 +5,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "riskkv/v1/worker.pb.h"
 
 namespace riskkv::cli {
 
-// The address of the serving worker with the largest share of free cells. UNAVAILABLE without one.
+// Where clients reach a worker.
+const std::string& ClientAddress(const v1::WorkerInfo& worker);
+
+// The client address of the serving worker with the largest share of free cells. UNAVAILABLE without one.
 absl::StatusOr<std::string> PickWorker(const std::string& coordinator);
 
 }  // namespace riskkv::cli

@@ -4,6 +4,7 @@
 #include "services/cli/command.h"
 #include "services/cli/exit_code.h"
 #include "services/cli/names.h"
+#include "services/cli/pick_worker.h"
 #include "services/cli/proto_json.h"
 #include "services/cli/report_error.h"
 #include "services/cli/rpc.h"
@@ -49,7 +50,7 @@ absl::StatusOr<Listing> Collect(const RequestsOptions& o) {
       Peer<v1::Coordinator>("coordinator", o.coordinator)
           .Call(&v1::Coordinator::Stub::ListWorkers, v1::ListWorkersRequest());
   RETURN_IF_ERROR(workers.status());
-  for (const v1::WorkerInfo& w : workers->workers()) ListOne(w.address(), o.all, listing);
+  for (const v1::WorkerInfo& w : workers->workers()) ListOne(ClientAddress(w), o.all, listing);
   return listing;
 }
 

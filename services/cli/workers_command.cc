@@ -4,6 +4,7 @@
 #include "services/cli/command.h"
 #include "services/cli/exit_code.h"
 #include "services/cli/names.h"
+#include "services/cli/pick_worker.h"
 #include "services/cli/proto_json.h"
 #include "services/cli/rpc.h"
 #include "services/cli/table.h"
@@ -25,13 +26,18 @@ std::string Join(const google::protobuf::RepeatedPtrField<std::string>& names) {
 // "cpu: <device> (...)" without its notes; --json has them.
 std::string BackendName(const std::string& backend) { return backend.substr(0, backend.find(':')); }
 
+// Both where they differ: the first is for other workers.
+std::string Addresses(const v1::WorkerInfo& w) {
+  return ClientAddress(w) == w.address() ? w.address() : fmt::format("{} (clients: {})", w.address(), ClientAddress(w));
+}
+
 std::string WorkersTable(const v1::ListWorkersReply& reply) {
   if (reply.workers().empty()) return "no workers\n";
   Table table({"WORKER", "ADDRESS", "STATE", ">LEASE", ">CELLS", ">SLOTS", ">QUEUED", ">LOAD", ">DECODE",
                ">MOVES IN/OUT", "BACKEND", ">SETS", "MODEL"});
   for (const v1::WorkerInfo& w : reply.workers()) {
     const v1::WorkerLoad& l = w.load();
-    table.Add({w.worker_id(), w.address(), w.serving() ? "serving" : "not serving",
+    table.Add({w.worker_id(), Addresses(w), w.serving() ? "serving" : "not serving",
                fmt::format("{:.0f} s", w.lease_remaining_seconds()),
                fmt::format("{}/{}", l.cells_used(), l.cells_total()),
                fmt::format("{}/{}", l.slots_used(), l.slots_total()), std::to_string(l.queued()),

@@ -39,7 +39,8 @@ struct Flags {
 void AddServiceFlags(CLI::App& app, Flags& f) {
   app.add_option("--id", f.worker.id, "name of this worker, unique within the cluster")->required();
   app.add_option("--listen", f.worker.listen, "host:port; port 0 takes any free one")->capture_default_str();
-  app.add_option("--advertise", f.worker.advertise, "host:port others reach it at (default: where it listens)");
+  app.add_option("--advertise", f.worker.advertise, "host:port the coordinator and other workers reach it at (default: where it listens)");
+  app.add_option("--client-address", f.worker.client_address, "host:port clients reach it at, told to them when a request moves (default: as --advertise)");
   app.add_option("--coordinator", f.worker.coordinator, "host:port; without one nothing moves");
   app.add_flag("--insecure", f.worker.insecure, "allow plain text beyond loopback");
   app.add_option("--max-moves", f.worker.max_moves, "moves at once, each way")->capture_default_str()->check(CLI::Range(1, 64));
@@ -130,8 +131,8 @@ int Run(Flags& f, const sigset_t& signals) {
   if (!f.port_file.empty() && !WritePort(f.port_file, (*process)->port())) {
     return Fail(fmt::format("cannot write --port-file {}", f.port_file));
   }
-  f.worker.log->info("boot {} serving on {}, advertised as {}", (*process)->boot_id(), (*process)->address(),
-                     (*process)->advertised());
+  f.worker.log->info("boot {} serving on {}, advertised as {}, to clients as {}", (*process)->boot_id(), (*process)->address(),
+                     (*process)->advertised(), (*process)->client_address());
   int signal = 0;
   sigwait(&signals, &signal);
   f.worker.log->info("stopping on signal {}", signal);

@@ -61,6 +61,7 @@ absl::Status AttemptRunner::Reserve() {
   args.n_kv = request_.n_kv;
   args.growth = std::min<int64_t>(kGrowth, request_.tokens_left());
   args.headroom = std::max<int64_t>(0, request_.tokens_left() - args.growth);
+  args.parameters = request_.parameters;
   args.lease = core_.registry->lease();
   return core_.api->Reserve(attempt_.destination, args, std::min(core_.options.call_timeout, job_->TimeLeft()));
 }

@@ -154,12 +154,12 @@ Outcome JobRunner::MakeOutcome(MigrationState state, const absl::Status& why) co
   outcome.profile = profile_;
   outcome.total_ms = job_->ElapsedMs();
   outcome.owner = record.source.id;
-  outcome.owner_address = record.source.address;
+  outcome.owner_address = record.source.for_clients();
   outcome.epoch = epoch_ != 0 ? epoch_ : record.spec.expected_epoch;
   if (const AttemptRecord* last = record.last_attempt(); last != nullptr && last->new_epoch > 0) {
     const WorkerName& owner = last->decision == Decision::kRolledBack ? last->source : last->destination;
     outcome.owner = owner.id;
-    outcome.owner_address = owner.address;
+    outcome.owner_address = owner.for_clients();
     outcome.epoch = last->new_epoch;
     outcome.start_index = last->start_index;
     outcome.mode = last->mode;

@@ -75,7 +75,10 @@ absl::StatusOr<DecisionReply> MigrationManager::Resolve(const Fence& fence, bool
 
 DecisionReply MigrationManager::Addressed(DecisionReply reply) const {
   auto worker = core_.registry->Find(reply.owner.id);
-  if (worker.ok()) reply.owner.address = worker->info.name.address;
+  if (worker.ok()) {
+    reply.owner.address = worker->info.name.address;
+    reply.owner.client_address = worker->info.name.client_address;
+  }
   return reply;
 }
 

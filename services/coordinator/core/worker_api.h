@@ -27,6 +27,7 @@ struct ReserveArgs {
   int64_t n_kv = 0;
   int64_t growth = 0;
   int64_t headroom = 0;
+  std::string parameters;  // RequestInfo::parameters
   absl::Duration lease;
 };
 

@@ -68,7 +68,7 @@ struct SetInfo {
 };
 
 struct WorkerInfo {
-  WorkerName name;  // id, boot, address
+  WorkerName name;  // id, boot, addresses
   std::string model;
   Fingerprint fingerprint;
   WorkerLoad load;
@@ -107,6 +107,9 @@ struct RequestInfo {
   int64_t n_kv = 0;
   int64_t max_tokens = 0;
   std::vector<ProvenanceInfo> provenance;
+  // Sampling and stop parameters as the bytes of a riskkv.v1.ReserveRequest with nothing else in it: the destination judges
+  // them, the coordinator only passes them on.
+  std::string parameters;
 
   int64_t n_tokens() const { return prompt_tokens + output_tokens; }
   int64_t tokens_left() const { return max_tokens > output_tokens ? max_tokens - output_tokens : 0; }

@@ -144,7 +144,7 @@ v1::DecisionReply ToProto(const DecisionReply& reply) {
   out.set_epoch(reply.epoch);
   out.set_start_index(reply.start_index);
   out.set_owner(reply.owner.id);
-  out.set_owner_address(reply.owner.address);
+  out.set_owner_address(reply.owner.for_clients());
   if (!reply.reason.ok()) *out.mutable_reason() = riskkv::ToProto(reply.reason);
   return out;
 }
@@ -168,7 +168,7 @@ v1::DecideRequest ToProto(const DecideArgs& args) {
   out.set_new_epoch(args.new_epoch);
   out.set_start_index(args.start_index);
   out.set_owner_id(args.owner.id);
-  out.set_owner_address(args.owner.address);
+  out.set_owner_address(args.owner.for_clients());
   if (!args.reason.ok()) *out.mutable_reason() = riskkv::ToProto(args.reason);
   return out;
 }

@@ -117,7 +117,7 @@ SetInfo FromProto(const v1::PredictorSetInfo& s) {
 
 WorkerInfo FromProto(const v1::WorkerInfo& w) {
   WorkerInfo info;
-  info.name = {.id = w.worker_id(), .boot_id = w.boot_id(), .address = w.address()};
+  info.name = {.id = w.worker_id(), .boot_id = w.boot_id(), .address = w.address(), .client_address = w.client_address()};
   info.model = w.model();
   info.fingerprint = riskkv::FromProto(w.fingerprint());
   info.load = FromProto(w.load());
@@ -145,6 +145,10 @@ RequestInfo FromProto(const v1::RequestInfo& r) {
   for (const auto& p : r.provenance()) {
     info.provenance.push_back({riskkv::FromProto(p.range()), p.predictor_set(), p.profile()});
   }
+  v1::ReserveRequest parameters;
+  if (r.has_sampling()) *parameters.mutable_sampling() = r.sampling();
+  if (r.has_stop()) *parameters.mutable_stop() = r.stop();
+  info.parameters = parameters.SerializeAsString();
   return info;
 }
 
@@ -174,6 +178,7 @@ v1::WorkerInfo ToProto(const RegisteredWorker& worker) {
   out.set_worker_id(w.name.id);
   out.set_boot_id(w.name.boot_id);
   out.set_address(w.name.address);
+  out.set_client_address(w.name.for_clients());
   out.set_model(w.model);
   *out.mutable_fingerprint() = riskkv::ToProto(w.fingerprint);
   *out.mutable_load() = ToProto(w.load);

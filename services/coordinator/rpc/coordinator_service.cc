@@ -30,7 +30,7 @@ absl::Status InDoubt(const std::string& id) {
 void Fill(const Location& location, v1::LocateReply* reply) {
   reply->set_request_id(location.request_id);
   reply->set_owner(location.owner.id);
-  reply->set_address(location.owner.address);
+  reply->set_address(location.owner.for_clients());
   reply->set_epoch(location.epoch);
   reply->set_start_index(location.start_index);
   reply->set_migrating(location.migrating);

@@ -64,6 +64,9 @@ absl::Status GrpcWorkerApi::Reserve(const WorkerName& destination, const Reserve
   grpc::ClientContext context;
   SetTimeout(context, AtLeast(timeout));
   v1::ReserveRequest request;
+  if (!request.ParseFromString(args.parameters)) {
+    return MakeError(absl::StatusCode::kInternal, "INTERNAL_ERROR", "the request's sampling and stop parameters cannot be parsed");
+  }
   *request.mutable_fence() = ToProto(args.fence);
   *request.mutable_fingerprint() = riskkv::ToProto(args.fingerprint);
   request.set_mode(static_cast<v1::Mode>(args.mode));
@@ -90,6 +93,7 @@ std::unique_ptr<MoveStream> GrpcWorkerApi::StartMove(const WorkerName& source, c
   request.set_profile(args.profile);
   request.set_destination_id(args.destination.id);
   request.set_destination_address(args.destination.address);
+  request.set_destination_client_address(args.destination.for_clients());
   request.set_max_pause_ms(absl::ToInt64Milliseconds(args.max_pause));
   request.set_deadline_ms(absl::ToInt64Milliseconds(args.deadline));
   return std::make_unique<GrpcMoveStream>(Channel(source.address), request, What("StartMove", source));

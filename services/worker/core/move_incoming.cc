@@ -6,6 +6,7 @@
 #include "common/base/status.h"
 #include "fmt/format.h"
 #include "services/worker/core/move_provenance.h"
+#include "services/worker/core/request_checks.h"
 
 namespace riskkv::worker {
 namespace {
@@ -60,8 +61,9 @@ absl::Status IncomingMove::CheckReserve(const ReserveParams& params) {
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_RANGE",
                      fmt::format("{} cells, growth {}, headroom {}", params.n_kv, params.growth, params.headroom));
   }
-  if (absl::Status sampling = context_.manager->engine().CheckSampling(params.params.sampling); !sampling.ok()) {
-    return Refuse("STATE_NOT_TRANSFERABLE", fmt::format("sampling cannot be carried: {}", sampling));
+  // What the request was admitted with on the source: another engine or version here may not know how to go on with it.
+  if (absl::Status carried = CheckParams(context_.manager->engine(), params.params); !carried.ok()) {
+    return Refuse("STATE_NOT_TRANSFERABLE", fmt::format("the request cannot go on here: {}", carried));
   }
   switch (params.mode) {
     case MoveMode::kFull:

@@ -190,7 +190,7 @@ absl::Status OutgoingMove::PauseAndCopy() {
   ASSIGN_OR_RETURN(paused_, context_.manager->Pause(fence().request_id));
   paused_at_ = context_.clock->Monotonic();
   precopy_ = paused_at_ - began_;
-  context_.manager->AnnounceMoving(fence().request_id, {params_.destination_id, params_.destination_address, fence().migration_id, 0, 0});
+  context_.manager->AnnounceMoving(fence().request_id, {params_.destination_id, params_.address_for_clients(), fence().migration_id, 0, 0});
   const int64_t left = Left(paused_);
   Emit(MoveState::kPaused,
        PausedAt{paused_.n_tokens(), left, absl::ToDoubleMilliseconds(pacer_->PredictPause(left, BytesOf(left)))});

@@ -153,7 +153,7 @@ void OutgoingMove::Follow(const DecisionInfo& d) {
 }
 
 void OutgoingMove::Commit(const DecisionInfo& d) {
-  const std::string owner = d.owner_address.empty() ? params_.destination_address : d.owner_address;
+  const std::string owner = d.owner_address.empty() ? params_.address_for_clients() : d.owner_address;
   const std::string owner_id = d.owner_id.empty() ? params_.destination_id : d.owner_id;
   const absl::Status status = context_.manager->MarkMoved(fence().request_id, {owner_id, owner, fence().migration_id, d.epoch, d.start_index});
   if (!status.ok()) context_.log->error("{} COMMITTED, but cannot be marked as moved: {}", LogPrefix(fence()), status);

@@ -134,6 +134,10 @@ struct StartMoveParams {
   std::string profile;
   std::string destination_id;
   std::string destination_address;
+  std::string destination_client_address;  // empty: the same
+  const std::string& address_for_clients() const {
+    return destination_client_address.empty() ? destination_address : destination_client_address;
+  }
   absl::Duration max_pause = absl::Milliseconds(200);
   absl::Duration deadline = absl::Seconds(30);
   int max_rounds = 8;
@@ -164,7 +168,7 @@ struct DecisionInfo {
   uint64_t epoch = 0;  // of the record after it
   int64_t start_index = 0;
   std::string owner_id;
-  std::string owner_address;
+  std::string owner_address;  // for clients
   absl::Status reason;
 };
 

@@ -55,7 +55,7 @@ struct Provenance {
 // Where a request went (kMoved) or may go (while paused).
 struct MoveTarget {
   std::string worker_id;
-  std::string address;
+  std::string address;  // for clients
   std::string migration_id;
   uint64_t epoch = 0;
   int64_t next_index = 0;

@@ -196,6 +196,7 @@ StartMoveParams FromProto(const v1::StartMoveRequest& r) {
   out.profile = r.profile();
   out.destination_id = r.destination_id();
   out.destination_address = r.destination_address();
+  out.destination_client_address = r.destination_client_address();
   if (r.max_pause_ms() > 0) out.max_pause = absl::Milliseconds(r.max_pause_ms());
   if (r.deadline_ms() > 0) out.deadline = absl::Milliseconds(r.deadline_ms());
   if (r.max_rounds() > 0) out.max_rounds = r.max_rounds();

@@ -88,9 +88,10 @@ v1::WorkerCosts Describer::Costs() const {
 
 bool Describer::Serving() const { return manager_->Load().since_progress < kStuck; }
 
-void Describer::SetAddress(std::string address) {
+void Describer::SetAddress(std::string address, std::string client_address) {
   MutexLock lock(mu_);
   address_ = std::move(address);
+  client_address_ = std::move(client_address);
 }
 
 v1::WorkerInfo Describer::Info() const {
@@ -101,6 +102,7 @@ v1::WorkerInfo Describer::Info() const {
   {
     MutexLock lock(mu_);
     out.set_address(address_);
+    out.set_client_address(client_address_);
   }
   out.set_version(identity_.version);
   out.set_model(facts.name);

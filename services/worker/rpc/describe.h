@@ -30,8 +30,8 @@ class Describer {
   Describer(WorkerIdentity identity, RequestManager* manager, PredictorStore* predictors, IncomingMoves* incoming, OutgoingMoves* outgoing,
             const Clock* clock);
 
-  // Where clients and peers reach it: known once the server listens.
-  void SetAddress(std::string address);
+  // Where peers and clients reach it: known once the server listens.
+  void SetAddress(std::string address, std::string client_address);
   v1::WorkerInfo Info() const;
   v1::WorkerLoad Load() const;
   v1::WorkerCosts Costs() const;
@@ -50,6 +50,7 @@ class Describer {
   const absl::Duration started_;
   mutable Mutex mu_;
   std::string address_ ABSL_GUARDED_BY(mu_);
+  std::string client_address_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace riskkv::worker

@@ -5,6 +5,7 @@
 
 #include "absl/time/clock.h"
 #include "common/base/status.h"
+#include "common/net/convert.h"
 #include "common/net/status.h"
 #include "services/worker/rpc/request_convert.h"
 
@@ -125,7 +126,11 @@ grpc::Status GenerationService::Acknowledge(grpc::ServerContext*, const v1::Ackn
 
 grpc::Status GenerationService::GetRequest(grpc::ServerContext*, const v1::GetRequestRequest* request, v1::RequestInfo* reply) {
   const absl::StatusOr<RequestSnapshot> snapshot = manager_.Get(request->request_id());
-  if (snapshot.ok()) *reply = ToProto(*snapshot, worker_id_);
+  if (snapshot.ok()) {
+    *reply = ToProto(*snapshot, worker_id_);
+    *reply->mutable_sampling() = riskkv::ToProto(snapshot->params.sampling);
+    *reply->mutable_stop() = ToProto(snapshot->params.stop);
+  }
   return ToGrpc(snapshot.status());
 }
 

@@ -25,6 +25,9 @@ absl::Status CheckOptions(const WorkerOptions& o) {
   if (o.id.empty()) return bad("--id is empty");
   if (!HostOf(o.listen).ok()) return bad(fmt::format("--listen '{}' is not host:port", o.listen));
   if (!o.advertise.empty() && !HostOf(o.advertise).ok()) return bad(fmt::format("--advertise '{}' is not host:port", o.advertise));
+  if (!o.client_address.empty() && !HostOf(o.client_address).ok()) {
+    return bad(fmt::format("--client-address '{}' is not host:port", o.client_address));
+  }
   if (!o.coordinator.empty() && !HostOf(o.coordinator).ok()) {
     return bad(fmt::format("--coordinator '{}' is not host:port", o.coordinator));
   }
@@ -90,7 +93,8 @@ absl::Status WorkerProcess::StartServer(const WorkerOptions& options) {
   server.services = {generation_.get(), transfer_.get(), worker_.get(), calibration_.get()};
   ASSIGN_OR_RETURN(server_, RpcServer::Start(server));
   advertised_ = options.advertise.empty() ? server_->address() : options.advertise;
-  describer_->SetAddress(advertised_);
+  client_address_ = options.client_address.empty() ? advertised_ : options.client_address;
+  describer_->SetAddress(advertised_, client_address_);
   server_->SetServing(true);
   if (registration_) registration_->Start();
   return absl::OkStatus();

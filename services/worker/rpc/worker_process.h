@@ -31,7 +31,8 @@ namespace riskkv::worker {
 struct WorkerOptions {
   std::string id;
   std::string listen = "127.0.0.1:0";
-  std::string advertise;    // host:port others reach it at; empty: where it listens
+  std::string advertise;    // host:port the coordinator and other workers reach it at; empty: where it listens
+  std::string client_address;  // host:port clients reach it at; empty: as advertised
   std::string coordinator;  // host:port; empty: it is told to no one, and only Decide decides moves
   bool insecure = false;
   std::string predictors;   // folder of *.riskkv; empty: none on disk
@@ -55,6 +56,7 @@ class WorkerProcess {
   int port() const { return server_->port(); }
   std::string address() const { return server_->address(); }
   const std::string& advertised() const { return advertised_; }
+  const std::string& client_address() const { return client_address_; }
   const std::string& boot_id() const { return boot_id_; }
   RequestManager& manager() { return *manager_; }
   PredictorStore& predictors() { return *predictors_; }
@@ -77,6 +79,7 @@ class WorkerProcess {
   Logger log_;
   std::string boot_id_;
   std::string advertised_;
+  std::string client_address_;
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<RequestManager> manager_;
   std::unique_ptr<PredictorStore> predictors_;

@@ -24,6 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr char kRequest[] = "bootA-01";
+constexpr char kOutside[] = "outside.example:7072";  // B's address for clients
 
 // Both ends of a move in one process: StartMove plays the source and asks the coordinator as the destination would.
 class ScriptedWorker : public v1::Worker::Service, public v1::Generation::Service {
@@ -32,6 +33,7 @@ class ScriptedWorker : public v1::Worker::Service, public v1::Generation::Servic
   std::atomic<uint64_t> epoch{1};
   std::atomic<bool> hang{false};   // after FINAL
   std::atomic<int> decisions{0};
+  std::atomic<bool> refuse{false};  // Reserve, when the parameters have a grammar
 
   grpc::Status GetRequest(grpc::ServerContext*, const v1::GetRequestRequest* request, v1::RequestInfo* reply) override {
     if (request->request_id() != kRequest) {
@@ -44,9 +46,18 @@ class ScriptedWorker : public v1::Worker::Service, public v1::Generation::Servic
     reply->set_output_tokens(10);
     reply->set_n_kv(509);
     reply->set_max_tokens(100);
+    reply->mutable_sampling()->set_grammar("root ::= \"yes\"");
+    reply->mutable_stop()->set_max_tokens(100);
+    reply->mutable_stop()->add_stop("END");
     return grpc::Status::OK;
   }
   grpc::Status Reserve(grpc::ServerContext*, const v1::ReserveRequest* request, v1::ReserveReply* reply) override {
+    if (request->stop().stop_size() != 1 || request->stop().max_tokens() != 100) {
+      return ToGrpc(MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT", "stop: " + request->stop().ShortDebugString()));
+    }
+    if (refuse && !request->sampling().grammar().empty()) {
+      return ToGrpc(MakeError(absl::StatusCode::kFailedPrecondition, "STATE_NOT_TRANSFERABLE", "sampling.grammar is not known here"));
+    }
     reply->set_boot_id(request->fence().destination_boot_id());
     return grpc::Status::OK;
   }
@@ -84,7 +95,9 @@ class ScriptedWorker : public v1::Worker::Service, public v1::Generation::Servic
     }
     EXPECT_EQ(decision.decision(), v1::DECISION_COMMITTED);
     EXPECT_EQ(decision.owner(), "B");
-    EXPECT_FALSE(decision.owner_address().empty());
+    EXPECT_EQ(decision.owner_address(), kOutside) << "where clients reach it";
+    EXPECT_EQ(request->destination_client_address(), kOutside);
+    EXPECT_NE(request->destination_address(), kOutside);
     event.Clear();
     event.set_state(v1::MIGRATION_STATE_PREPARED);
     event.mutable_prepared()->set_bytes_sent(777);
@@ -146,6 +159,7 @@ class CoordinatorRpcTest : public ::testing::Test {
     fingerprint.architecture = "llama";
     fingerprint.layout = {.n_layer = 30, .n_head_kv = 3, .head_dim = 64};
     *info.mutable_fingerprint() = ToProto(fingerprint);
+    if (id == "B") info.set_client_address(kOutside);
     if (id == "A") {
       v1::PredictorSetInfo* set = info.add_sets();
       set->set_digest("set1");
@@ -224,6 +238,21 @@ TEST_F(CoordinatorRpcTest, MigrateStreamsUntilTheTerminalEvent) {
   ASSERT_OK(FromGrpc(stub_->Locate(&context, locate, &where)));
   EXPECT_EQ(where.owner(), "B");
   EXPECT_EQ(where.epoch(), 2u);
+  EXPECT_EQ(where.address(), kOutside);
+  EXPECT_EQ(outcome.owner_address(), kOutside);
+}
+
+TEST_F(CoordinatorRpcTest, WhatTheDestinationCannotGoOnWithIsRefusedAtReserve) {
+  worker_.refuse = true;
+  v1::MigrateRequest order = Order();
+  order.set_on_failure(v1::MigrateRequest::FAIL);
+  std::vector<v1::MigrationEvent> events;
+  ASSERT_OK(Migrate(order, &events));
+  for (const v1::MigrationEvent& event : events) EXPECT_NE(event.state(), v1::MIGRATION_STATE_RESERVED);
+  const v1::Outcome& outcome = events.back().outcome();
+  EXPECT_EQ(outcome.error().reason(), v1::STATE_NOT_TRANSFERABLE) << outcome.ShortDebugString();
+  EXPECT_THAT(outcome.error().message(), HasSubstr("sampling.grammar"));
+  EXPECT_EQ(outcome.owner(), "A");
 }
 
 TEST_F(CoordinatorRpcTest, ErrorsCarryTypedDetails) {

@@ -31,6 +31,12 @@ bool Eventually(const std::function<bool()>& holds) {
   return true;
 }
 
+// One that nobody listens on just now.
+int FreePort() {
+  ServerOptions options;
+  return RpcServer::Start(options).value()->port();
+}
+
 class MoveGrpcTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -57,8 +63,7 @@ class MoveGrpcTest : public ::testing::Test {
     engine.step_delay = absl::Milliseconds(1);
     return FakeEngine::Create(engine).value();
   }
-  std::unique_ptr<WorkerProcess> StartWorker(const std::string& id, int64_t cells = 16384) {
-    WorkerOptions options;
+  std::unique_ptr<WorkerProcess> StartWorker(const std::string& id, int64_t cells = 16384, WorkerOptions options = {}) {
     options.id = id;
     options.coordinator = coordinator_->address();
     options.predictors = Folder(id);
@@ -185,6 +190,36 @@ TEST_F(MoveGrpcTest, ThereAndBack) {
   }
   for (Token t : Read(*stream, 1 << 20)) got.push_back(t);
   EXPECT_EQ(got, want);
+}
+
+// A worker behind a published port: the coordinator and the other worker use one address, clients are told another.
+TEST_F(MoveGrpcTest, ClientsAreToldTheAddressForClients) {
+  a_ = StartWorker("a");
+  const int port = FreePort();
+  WorkerOptions options;
+  options.listen = "127.0.0.1:" + std::to_string(port);
+  options.client_address = "localhost:" + std::to_string(port);
+  b_ = StartWorker("b", 16384, options);
+  ASSERT_TRUE(Eventually([&] { return a_->registered() && b_->registered(); }));
+  EXPECT_EQ(b_->advertised(), options.listen);
+  const std::vector<Token> want = Unmoved(300, 900);
+  auto stream = Generate(300, 900);
+  std::vector<Token> got = Read(*stream, 5);
+  const v1::Outcome outcome = Migrate(stream->request_id(), v1::MODE_FULL);
+  EXPECT_EQ(outcome.state(), v1::MIGRATION_STATE_SUCCEEDED) << outcome.ShortDebugString();
+  EXPECT_EQ(outcome.owner_address(), options.client_address);
+  std::vector<std::string> told;
+  for (;;) {
+    auto item = stream->Next(kPatience);
+    ASSERT_OK(item.status());
+    if (auto* t = std::get_if<client::TokenEvent>(&*item)) got.push_back(t->token);
+    if (auto* moving = std::get_if<client::MovingEvent>(&*item)) told.push_back(moving->address);
+    if (auto* moved = std::get_if<client::MovedEvent>(&*item)) told.push_back(moved->address);
+    if (std::holds_alternative<client::FinishedEvent>(*item)) break;
+  }
+  EXPECT_EQ(got, want);
+  EXPECT_FALSE(told.empty());
+  for (const std::string& address : told) EXPECT_EQ(address, options.client_address);
 }
 
 TEST_F(MoveGrpcTest, MissingSetIsFetchedFromAPeerAndVerified) {

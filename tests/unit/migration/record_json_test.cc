@@ -69,13 +69,15 @@ TEST(RecordJson, OwnerGoesThereAndBack) {
   owner.request_id = "b-1";
   owner.owner = {"A", "ba", "a:1"};
   owner.epoch = 1ull << 60;
-  owner.open = OpenAttempt{.migration_id = "m", .attempt = 2, .destination = {"B", "bb", "b:1"}, .leader_term = 3};
+  owner.open = OpenAttempt{.migration_id = "m", .attempt = 2, .destination = {"B", "bb", "b:1", "outside:1"}, .leader_term = 3};
   owner.cancelled = true;
   owner.resumed = false;
   std::string text = Serialise(owner);
   ASSERT_OK_AND_ASSIGN(OwnerRecord back, ParseOwnerRecord(text, "x"));
   EXPECT_EQ(Serialise(back), text);
   EXPECT_EQ(back.open->destination.boot_id, "bb");
+  EXPECT_EQ(back.open->destination.for_clients(), "outside:1");
+  EXPECT_EQ(back.owner.for_clients(), "a:1") << "no address for clients: the same";
 }
 
 TEST(RecordJson, CorruptRecordsAreNamed) {

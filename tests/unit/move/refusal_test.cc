@@ -46,6 +46,25 @@ TEST_F(RefusalTest, SetOrProfileMissing) {
   ExpectGoesOn(id, 300, 200);
 }
 
+// What the source was asked for and this destination cannot do: said before a byte moves, not at FINAL.
+TEST_F(RefusalTest, ParametersThatCannotBeCarried) {
+  const std::string id = Admit(300, 200);
+  AwaitTokens(*a_, id, 302);
+  ReserveParams r;
+  r.fence = Params(*a_, *b_, id, MoveMode::kFull, "m").fence;
+  r.fingerprint = a_->manager->facts().fingerprint;
+  r.mode = MoveMode::kFull;
+  r.n_kv = 301;
+  r.params.sampling.top_p = 2;
+  EXPECT_THAT(b_->incoming->Reserve(r), HasReason("STATE_NOT_TRANSFERABLE"));
+  EXPECT_THAT(b_->incoming->Reserve(r), StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("top_p")));
+  r.params.sampling.top_p = 1;
+  r.params.stop.stop.assign(17, "x");
+  EXPECT_THAT(b_->incoming->Reserve(r), HasReason("STATE_NOT_TRANSFERABLE"));
+  EXPECT_THAT(b_->incoming->Reserve(r), StatusIs(absl::StatusCode::kFailedPrecondition, ::testing::HasSubstr("17 strings")));
+  ExpectGoesOn(id, 300, 200);
+}
+
 TEST_F(RefusalTest, OtherModel) {
   FakeOptions other = FastEngine();
   other.model_seed = 2;

@@ -190,6 +190,9 @@ TEST_F(GenerationTest, GetListCancelAcknowledge) {
   Serve(Slow());
   v1::GenerateRequest request = Text("hello", 5000);
   request.set_detached(true);
+  request.mutable_sampling()->set_grammar("root ::= [a-z]*");
+  request.mutable_sampling()->set_logprobs(2);
+  request.mutable_stop()->add_stop("never");
   const std::string id = Generate(request).events[0].started().request_id();
   ASSERT_TRUE(Eventually([&] { return worker->StateOf(id) == RequestState::kDecoding; }));
   grpc::ClientContext c1, c2, c3, c4;
@@ -201,10 +204,14 @@ TEST_F(GenerationTest, GetListCancelAcknowledge) {
   EXPECT_EQ(info.worker_id(), "A");
   EXPECT_EQ(info.prompt_tokens(), 6);
   EXPECT_EQ(info.max_tokens(), 5000);
+  EXPECT_EQ(info.sampling().grammar(), "root ::= [a-z]*") << "what a destination must be able to go on with";
+  EXPECT_EQ(info.sampling().logprobs(), 2);
+  ASSERT_EQ(info.stop().stop_size(), 1);
   v1::ListRequestsReply list;
   ASSERT_TRUE(stub->ListRequests(&c2, {}, &list).ok());
   ASSERT_EQ(list.requests_size(), 1);
   EXPECT_EQ(list.requests(0).request_id(), id);
+  EXPECT_FALSE(list.requests(0).has_sampling());
   v1::CancelRequest cancel;
   cancel.set_request_id(id);
   v1::CancelReply cancelled;
