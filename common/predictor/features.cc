@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/base/status.h"
+#include "fmt/format.h"
 #include "kernels/fp16.h"
 #include "kernels/rope.h"
 
@@ -32,7 +33,8 @@ std::vector<Turn> Turns(const RopeParams& rope, TokenRange range) {
   return turns;
 }
 
-void TurnBack(const KvLayout& layout, const std::vector<Turn>& turns, int64_t n_tokens, float* keys) {
+// Turns the keys of one layer, forward or back.
+void TurnKeys(const KvLayout& layout, const std::vector<Turn>& turns, int64_t n_tokens, bool forward, float* keys) {
   const RopeParams& rope = layout.rope;
   const int pairs = rope.rotary_dim / 2;
   for (int64_t t = 0; t < n_tokens; ++t) {
@@ -42,7 +44,8 @@ void TurnBack(const KvLayout& layout, const std::vector<Turn>& turns, int64_t n_
       for (int i = 0; i < pairs; ++i) {
         int lo = 0, hi = 0;
         kernels::RopePairDims(rope.pairing, rope.rotary_dim, i, &lo, &hi);
-        kernels::RopeInverse(turn[i].cosine, turn[i].sine, &head[lo], &head[hi]);
+        const float sine = forward ? turn[i].sine : -turn[i].sine;
+        kernels::RopeForward(turn[i].cosine, sine, &head[lo], &head[hi]);
       }
     }
   }
@@ -61,8 +64,25 @@ absl::StatusOr<PreRopeBlock> UndoRope(const KvLayout& layout, const KvBlock& blo
   if (layout.rope.pairing == RopePairing::kNone) return out;
   const std::vector<Turn> turns = Turns(layout.rope, block.range);
   for (std::size_t i = 0; i < block.layers.size(); ++i) {
-    TurnBack(layout, turns, block.range.size(), out.rows(static_cast<int>(i), 0));
+    TurnKeys(layout, turns, block.range.size(), /*forward=*/false, out.rows(static_cast<int>(i), 0));
   }
+  return out;
+}
+
+absl::StatusOr<KvBlock> RedoRope(const KvLayout& layout, const PreRopeBlock& rows) {
+  RETURN_IF_ERROR(CheckLayers(layout, rows.layers));
+  PreRopeBlock turned = rows;
+  if (layout.rope.pairing != RopePairing::kNone) {
+    const std::vector<Turn> turns = Turns(layout.rope, rows.range);
+    for (std::size_t i = 0; i < rows.layers.size(); ++i)
+      TurnKeys(layout, turns, rows.range.size(), /*forward=*/true, turned.rows(static_cast<int>(i), 0));
+  }
+  KvBlock out = KvBlock::Make(layout, rows.range, rows.layers);
+  if (out.data.size() != turned.data.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} elements of rows, wanted {}", turned.data.size(), out.data.size()));
+  }
+  kernels::FloatToHalf(turned.data.data(), out.data.data(), turned.data.size());
   return out;
 }
 

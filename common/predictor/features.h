@@ -30,6 +30,9 @@ class PreRopeBlock {
 // INVALID_ARGUMENT when the block is not one of the layout.
 absl::StatusOr<PreRopeBlock> UndoRope(const KvLayout& layout, const KvBlock& block);
 
+// The other way: keys rotated at their own positions again, everything rounded to fp16.
+absl::StatusOr<KvBlock> RedoRope(const KvLayout& layout, const PreRopeBlock& rows);
+
 // Columns of `layers` side by side in double precision, for each layer K before RoPE then V:
 // out [to - from, 2*kv*|layers|] over the absolute token positions [from, to). With the anchors of a group
 // this is its X, with its targets its Z (kernels/backend.h). The layers must be in the block.

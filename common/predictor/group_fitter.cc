@@ -57,6 +57,24 @@ void GroupFitter::Add(const PreRopeBlock& block, int64_t from, int64_t to, bool 
   });
 }
 
+std::vector<std::string_view> GroupFitter::Parts() const {
+  std::vector<std::string_view> parts;
+  for (const Sums& s : sums_) {
+    for (const RidgeAccumulator* a : {&s.fit, &s.held_out}) {
+      const std::vector<std::string_view> of = a->Parts();
+      parts.insert(parts.end(), of.begin(), of.end());
+    }
+  }
+  return parts;
+}
+
+bool GroupFitter::Restore(std::string_view* bytes) {
+  for (Sums& s : sums_) {
+    if (!s.fit.Restore(bytes) || !s.held_out.Restore(bytes)) return false;
+  }
+  return true;
+}
+
 int64_t GroupFitter::fit_rows() const { return sums_.empty() ? 0 : sums_[0].fit.rows(); }
 int64_t GroupFitter::held_out_rows() const { return sums_.empty() ? 0 : sums_[0].held_out.rows(); }
 

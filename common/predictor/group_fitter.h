@@ -4,6 +4,7 @@
 #define RISKKV_COMMON_PREDICTOR_GROUP_FITTER_H_
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -29,6 +30,10 @@ class GroupFitter {
 
   // Rows of one window's cache, token positions [from, to), to the fit or to the held-out sums.
   void Add(const PreRopeBlock& block, int64_t from, int64_t to, bool held_out);
+  // The sums as bytes, for a checkpoint of a fitter of the same layout and groups (RidgeAccumulator::Parts). Restore takes
+  // them from the front of *bytes; false, and the sums are of no use, when there are too few.
+  std::vector<std::string_view> Parts() const;
+  bool Restore(std::string_view* bytes);
   int64_t fit_rows() const;
   int64_t held_out_rows() const;
 

@@ -26,13 +26,46 @@ bool AscendingWithin(const std::vector<int>& layers, int n_layer) {
   return !layers.empty();
 }
 
+// `side` anchors, then runs of `run` targets with `side` anchors after each.
+std::vector<GroupSpec> RepeatedGroups(int n_layer, int side, int run) {
+  std::vector<GroupSpec> groups;
+  for (int at = 0; at + 2 * side + run <= n_layer; at += side + run) {
+    GroupSpec group;
+    for (int i = 0; i < 2 * side + run; ++i)
+      (i < side || i >= side + run ? group.anchors : group.targets).push_back(at + i);
+    groups.push_back(std::move(group));
+  }
+  return groups;
+}
+
+std::vector<GroupSpec> AllAnchorGroups(int n_layer) {
+  std::vector<GroupSpec> groups = PeriodFourGroups(n_layer);
+  std::set<int> anchors;
+  for (const GroupSpec& g : groups) anchors.insert(g.anchors.begin(), g.anchors.end());
+  for (GroupSpec& g : groups) g.anchors.assign(anchors.begin(), anchors.end());
+  return groups;
+}
+
 }  // namespace
 
-std::vector<GroupSpec> PeriodFourGroups(int n_layer) {
-  std::vector<GroupSpec> groups;
-  for (int at = 0; at + 6 <= n_layer; at += 4)
-    groups.push_back({{at, at + 1, at + 4, at + 5}, {at + 2, at + 3}});
-  return groups;
+std::vector<GroupSpec> PeriodFourGroups(int n_layer) { return RepeatedGroups(n_layer, 2, 2); }
+
+absl::StatusOr<GroupLayout> MakeGroupLayout(const std::string& name_or_path, int n_layer) {
+  GroupLayout layout{name_or_path, {}};
+  if (name_or_path == "paper" || name_or_path == "period-four") {
+    layout = {"period-four", PeriodFourGroups(n_layer)};
+  } else if (name_or_path == "one-anchor") {
+    layout.groups = RepeatedGroups(n_layer, 1, 2);
+  } else if (name_or_path == "runs-of-three") {
+    layout.groups = RepeatedGroups(n_layer, 2, 3);
+  } else if (name_or_path == "all-anchors") {
+    layout.groups = AllAnchorGroups(n_layer);
+  } else {
+    return ReadGroupLayout(name_or_path, n_layer);
+  }
+  if (!layout.groups.empty()) return layout;
+  return absl::FailedPreconditionError(
+      fmt::format("a model of {} layers has no groups of layout {}", n_layer, layout.name));
 }
 
 absl::Status CheckGroups(const std::vector<GroupSpec>& groups, int n_layer) {

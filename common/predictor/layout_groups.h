@@ -32,6 +32,14 @@ struct GroupLayout {
 };
 absl::StatusOr<GroupLayout> ReadGroupLayout(const std::string& path, int n_layer);
 
+// A layout by name, for a model of n_layer layers; any other name is a file's (ReadGroupLayout).
+//   paper          PeriodFourGroups: A A T T A A T T ... A A
+//   one-anchor     one anchor a side: A T T A T T ... A
+//   runs-of-three  A A T T T A A T T T ... A A
+//   all-anchors    the paper's targets, each predicted from the anchors of all its groups
+// FAILED_PRECONDITION when the model has too few layers for one group.
+absl::StatusOr<GroupLayout> MakeGroupLayout(const std::string& name_or_path, int n_layer);
+
 // Width of the features and of the prediction of one group, kv = n_head_kv * head_dim.
 inline int InputWidth(const GroupSpec& g, int kv) { return 2 * kv * static_cast<int>(g.anchors.size()); }
 inline int OutputWidth(const GroupSpec& g, int kv) { return 2 * kv * static_cast<int>(g.targets.size()); }

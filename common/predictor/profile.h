@@ -12,8 +12,8 @@
 
 namespace riskkv {
 
-// Change of NLL in nats per token, rebuilt minus exact, over windows (paired). Intervals and the bound are
-// from the hierarchical bootstrap over articles, then windows.
+// Change of NLL in nats per token, rebuilt minus exact, over windows (paired), a window standing for a request. Intervals and
+// the bound are of the mean, from the hierarchical bootstrap over articles, then windows; the quantiles are over requests.
 struct RiskStats {
   double mean = 0;
   double low95 = 0, high95 = 0;  // two-sided 95 % interval of the mean
@@ -21,6 +21,7 @@ struct RiskStats {
   double worst = 0;              // largest change of one window
   int windows = 0;               // 0: not measured
   int articles = 0;
+  double p50 = 0, p90 = 0, p99 = 0;  // over single windows
 };
 
 // Tokens that are shipped for all layers, whatever the profile: the first `first` and the newest `last` of a

@@ -3,6 +3,7 @@
 #include <cblas.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "common/base/status.h"
@@ -63,6 +64,26 @@ void RidgeAccumulator::Merge(const RidgeAccumulator& other) {
   add(xx_, other.xx_);
   add(yx_, other.yx_);
   rows_ += other.rows_;
+}
+
+std::vector<std::string_view> RidgeAccumulator::Parts() const {
+  std::vector<std::string_view> parts = {{reinterpret_cast<const char*>(&rows_), sizeof(rows_)}};
+  for (const std::vector<double>* v : {&sx_, &sy_, &syy_, &xx_, &yx_})
+    parts.emplace_back(reinterpret_cast<const char*>(v->data()), v->size() * sizeof(double));
+  return parts;
+}
+
+bool RidgeAccumulator::Restore(std::string_view* bytes) {
+  std::size_t wanted = 0;
+  for (std::string_view p : Parts()) wanted += p.size();
+  if (bytes->size() < wanted) return false;
+  auto take = [bytes](void* to, std::size_t size) {
+    std::memcpy(to, bytes->data(), size);
+    bytes->remove_prefix(size);
+  };
+  take(&rows_, sizeof(rows_));
+  for (std::vector<double>* v : {&sx_, &sy_, &syy_, &xx_, &yx_}) take(v->data(), v->size() * sizeof(double));
+  return true;
 }
 
 double RidgeAccumulator::LabelVariance(int from, int to) const {

@@ -6,6 +6,7 @@
 #define RISKKV_COMMON_PREDICTOR_RIDGE_H_
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -34,6 +35,11 @@ class RidgeAccumulator {
   int d_in() const { return d_in_; }
   int d_out() const { return d_out_; }
   int64_t rows() const { return rows_; }
+
+  // The sums as bytes, for a checkpoint: views that hold until the next change. Restore takes them, concatenated, from the
+  // front of *bytes; false, and nothing changed, when there are too few.
+  std::vector<std::string_view> Parts() const;
+  bool Restore(std::string_view* bytes);
 
   // Total over columns [from, to) of the variance of y.
   double LabelVariance(int from, int to) const;

@@ -48,6 +48,10 @@ RiskStats RiskFromJson(const Json& j) {
   r.worst = j.at("worst").get<double>();
   r.windows = j.at("windows").get<int>();
   r.articles = j.at("articles").get<int>();
+  // Sets written before these were kept have none.
+  r.p50 = j.value("p50", 0.0);
+  r.p90 = j.value("p90", 0.0);
+  r.p99 = j.value("p99", 0.0);
   return r;
 }
 
@@ -149,7 +153,8 @@ nlohmann::json ToJson(const Fingerprint& f) {
 
 nlohmann::json ToJson(const RiskStats& r) {
   return {{"mean", r.mean},   {"low95", r.low95},     {"high95", r.high95},    {"upper90", r.upper90},
-          {"worst", r.worst}, {"windows", r.windows}, {"articles", r.articles}};
+          {"worst", r.worst}, {"windows", r.windows}, {"articles", r.articles}, {"p50", r.p50},
+          {"p90", r.p90},     {"p99", r.p99}};
 }
 
 nlohmann::json ToJson(const Profile& p) {

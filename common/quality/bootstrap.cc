@@ -48,12 +48,18 @@ RiskStats Summarise(std::span<const PairedDelta> deltas, const BootstrapOptions&
   RiskStats stats;
   if (deltas.empty()) return stats;
   std::map<int, int> articles;
+  std::vector<double> values;
   stats.worst = deltas.front().value;
   for (const PairedDelta& d : deltas) {
     stats.mean += d.value / static_cast<double>(deltas.size());
     stats.worst = std::max(stats.worst, d.value);
     ++articles[d.article];
+    values.push_back(d.value);
   }
+  std::sort(values.begin(), values.end());
+  stats.p50 = Quantile(values, 0.5);
+  stats.p90 = Quantile(values, 0.9);
+  stats.p99 = Quantile(values, 0.99);
   stats.windows = static_cast<int>(deltas.size());
   stats.articles = static_cast<int>(articles.size());
   const std::vector<double> means = BootstrapMeans(deltas, options);

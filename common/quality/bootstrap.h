@@ -31,7 +31,7 @@ std::vector<double> BootstrapMeans(std::span<const PairedDelta> deltas, const Bo
 // q-quantile of ascending values, linear between neighbours; 0 for none.
 double Quantile(std::span<const double> ascending, double q);
 
-// Mean, 95 % interval and one-sided 90 % upper bound. All zero without windows.
+// Mean, its 95 % interval and one-sided 90 % upper bound, and the distribution over single windows. All zero without windows.
 RiskStats Summarise(std::span<const PairedDelta> deltas, const BootstrapOptions& options);
 
 }  // namespace riskkv

@@ -16,6 +16,8 @@ class Progress {
   virtual void Plan(int steps) {}
   virtual void Begin(const std::string& phase, int steps) {}
   virtual void Step() {}
+  // A step that needed no work, since its result was kept: it counts as done, not for the rate.
+  virtual void Skip() { Step(); }
   virtual bool cancelled() const { return false; }
   // CANCELLED once cancelled().
   absl::Status Check() const { return cancelled() ? absl::CancelledError("interrupted") : absl::OkStatus(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/base/digest.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -50,29 +51,70 @@ Profile CandidateProfile(const PredictorSet& set, const std::vector<int>& groups
   return profile;
 }
 
-RiskMeter::RiskMeter(Engine& engine, CellStore& store, const WindowSet& windows, std::string split,
+std::string EngineKey(const Engine& engine) {
+  return fmt::format("{} batch {}", FingerprintDigest(engine.facts().fingerprint), engine.limits().max_batch);
+}
+
+std::string TokensKey(const std::string& engine_key, std::span<const Token> tokens) {
+  Sha256 hash;
+  hash.Update(engine_key);
+  hash.Update(tokens.data(), tokens.size_bytes());
+  return hash.HexDigest();
+}
+
+RiskMeter::RiskMeter(Engine& engine, ResultStore& store, const WindowSet& windows, std::string split,
                      const BootstrapOptions& bootstrap, Progress& progress)
     : scorer_(engine),
+      layout_(engine.facts().fingerprint.layout),
       store_(store),
       windows_(windows),
       split_(std::move(split)),
       bootstrap_(bootstrap),
-      progress_(progress) {}
+      progress_(progress) {
+  const std::string engine_key = EngineKey(engine);
+  const std::size_t cells = static_cast<std::size_t>(WindowScorer::HistoryCells(windows_.shape));
+  for (const Window& w : windows_.windows) {
+    const std::span<const Token> tokens(w.tokens);
+    history_ids_.push_back(TokensKey(engine_key, tokens.first(std::min(cells, tokens.size()))));
+    ids_.push_back(fmt::format("{} {}+{}", TokensKey(engine_key, tokens), windows_.shape.history, windows_.shape.horizon));
+  }
+}
+
+absl::StatusOr<KvBlock> RiskMeter::ExactCells(std::size_t window) {
+  const std::string key = ResultKey("cells", history_ids_[window]);
+  absl::StatusOr<KvBlock> kept = GetCells(store_, key, layout_);
+  const int64_t cells = WindowScorer::HistoryCells(windows_.shape);
+  if (kept.ok() && kept->range.size() == cells) return kept;
+  ASSIGN_OR_RETURN(const KvBlock exact, scorer_.Prefill(std::span<const Token>(windows_.windows[window].tokens)
+                                                            .first(static_cast<std::size_t>(cells))));
+  RETURN_IF_ERROR(PutCells(store_, key, layout_, exact));
+  return exact;
+}
+
+// One window's NLL under a cache: kept, or scored and kept.
+absl::StatusOr<std::vector<float>> RiskMeter::Score(std::size_t window, const std::string& key, const CacheFn& cache) {
+  RETURN_IF_ERROR(progress_.Check());
+  const std::string name = ResultKey("nll", fmt::format("{} | {}", ids_[window], key));
+  const std::size_t horizon = static_cast<std::size_t>(windows_.shape.horizon);
+  if (auto kept = GetFloats(store_, name, horizon); kept.ok()) {
+    progress_.Skip();
+    return kept;
+  }
+  ASSIGN_OR_RETURN(const KvBlock exact, ExactCells(window));
+  ASSIGN_OR_RETURN(const KvBlock block, cache(exact));
+  ASSIGN_OR_RETURN(std::vector<float> nll, scorer_.Score(block, windows_.windows[window], windows_.shape));
+  RETURN_IF_ERROR(PutFloats(store_, name, nll));
+  progress_.Step();
+  return nll;
+}
 
 absl::Status RiskMeter::Prepare() {
   if (exact_.size() == windows_.windows.size()) return absl::OkStatus();
-  progress_.Begin(fmt::format("{}: exact", split_),
-                  static_cast<int>(windows_.windows.size() - exact_.size()));
-  const std::size_t cells = static_cast<std::size_t>(WindowScorer::HistoryCells(windows_.shape));
+  progress_.Begin(fmt::format("{}: exact", split_), static_cast<int>(windows_.windows.size() - exact_.size()));
+  const CacheFn same = [](const KvBlock& exact) -> absl::StatusOr<KvBlock> { return exact; };
   for (std::size_t i = exact_.size(); i < windows_.windows.size(); ++i) {
-    RETURN_IF_ERROR(progress_.Check());
-    const Window& window = windows_.windows[i];
-    ASSIGN_OR_RETURN(const KvBlock exact,
-                     scorer_.Prefill(std::span<const Token>(window.tokens).first(cells)));
-    RETURN_IF_ERROR(store_.Put(Name(i), exact));
-    ASSIGN_OR_RETURN(std::vector<float> nll, scorer_.Score(exact, window, windows_.shape));
+    ASSIGN_OR_RETURN(std::vector<float> nll, Score(i, "exact", same));
     exact_.push_back(std::move(nll));
-    progress_.Step();
   }
   return absl::OkStatus();
 }
@@ -83,32 +125,34 @@ double RiskMeter::exact_nll() const {
   return exact_.empty() ? 0 : sum / static_cast<double>(exact_.size());
 }
 
-absl::StatusOr<Measurement> RiskMeter::Measure(kernels::Backend& backend, kernels::SetHandle handle,
-                                               const PredictorSet& set, const Profile& profile) {
+absl::StatusOr<Measurement> RiskMeter::MeasureCache(const std::string& key, const std::string& label,
+                                                    const CacheFn& cache) {
   RETURN_IF_ERROR(Prepare());
-  const std::string key = fmt::format("{} {} {}/{}", set.digest(), fmt::join(profile.groups, "+"),
-                                      profile.ends.first, profile.ends.last);
   if (auto it = measured_.find(key); it != measured_.end()) return it->second;
-  progress_.Begin(fmt::format("{}: groups {}", split_, fmt::join(profile.groups, "+")),
-                  static_cast<int>(windows_.windows.size()));
+  progress_.Begin(fmt::format("{}: {}", split_, label), static_cast<int>(windows_.windows.size()));
   Measurement m;
   m.delta_by_token.assign(static_cast<std::size_t>(windows_.shape.horizon), 0.0);
   std::vector<PairedDelta> deltas;
   for (std::size_t i = 0; i < windows_.windows.size(); ++i) {
-    RETURN_IF_ERROR(progress_.Check());
-    ASSIGN_OR_RETURN(const KvBlock exact, ExactCells(i));
-    ASSIGN_OR_RETURN(const KvBlock cache, RebuildCache(backend, handle, set, profile, exact));
-    ASSIGN_OR_RETURN(const std::vector<float> nll, scorer_.Score(cache, windows_.windows[i], windows_.shape));
+    ASSIGN_OR_RETURN(const std::vector<float> nll, Score(i, key, cache));
     m.windows.push_back({windows_.windows[i].article, Mean(exact_[i]), Mean(nll)});
     deltas.push_back({m.windows.back().article, m.windows.back().delta()});
     for (std::size_t t = 0; t < nll.size(); ++t) {
       m.delta_by_token[t] +=
           (static_cast<double>(nll[t]) - exact_[i][t]) / static_cast<double>(windows_.windows.size());
     }
-    progress_.Step();
   }
   m.stats = Summarise(deltas, bootstrap_);
   return measured_.emplace(key, std::move(m)).first->second;
+}
+
+absl::StatusOr<Measurement> RiskMeter::Measure(kernels::Backend& backend, kernels::SetHandle handle,
+                                               const PredictorSet& set, const Profile& profile) {
+  const std::string groups = fmt::format("{}", fmt::join(profile.groups, "+"));
+  const std::string key =
+      fmt::format("rebuild {} {} {}/{}", set.digest(), groups, profile.ends.first, profile.ends.last);
+  return MeasureCache(key, "groups " + groups,
+                      [&](const KvBlock& exact) { return RebuildCache(backend, handle, set, profile, exact); });
 }
 
 }  // namespace riskkv

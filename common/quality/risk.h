@@ -4,6 +4,7 @@
 #ifndef RISKKV_COMMON_QUALITY_RISK_H_
 #define RISKKV_COMMON_QUALITY_RISK_H_
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,8 +14,8 @@
 #include "common/predictor/predictor_set.h"
 #include "common/predictor/rebuild.h"
 #include "common/quality/bootstrap.h"
-#include "common/quality/cell_store.h"
 #include "common/quality/progress.h"
+#include "common/quality/result_store.h"
 #include "common/quality/scorer.h"
 #include "common/quality/windows.h"
 
@@ -48,33 +49,50 @@ struct Measurement {
   RiskStats stats;
 };
 
-// Measures candidates over one window set. Exact cells and NLL of a window are computed once; measurements
-// are kept by profile topology. Engine, store, progress and window set must outlive it. Not thread-safe.
+// The cache a destination decodes from, given the exact one (all layers, cells from 0), both of the same cells.
+using CacheFn = std::function<absl::StatusOr<KvBlock>(const KvBlock& exact)>;
+
+// Measures caches over one window set. Everything computed is kept in the store under keys that name the model, the tokens and
+// the cache, and is not computed again, here or in a later process: exact cells and NLL of a window, NLL of each cache.
+// Engine, store, progress and window set must outlive it. Not thread-safe.
 class RiskMeter {
  public:
-  RiskMeter(Engine& engine, CellStore& store, const WindowSet& windows, std::string split,
+  // `split` stands in progress lines only.
+  RiskMeter(Engine& engine, ResultStore& store, const WindowSet& windows, std::string split,
             const BootstrapOptions& bootstrap, Progress& progress);
 
-  // Exact cells and NLL of every window; a second call does nothing.
+  // Exact NLL of every window; a second call does nothing.
   absl::Status Prepare();
+  // `key` must say all that `cache` depends on beside the exact cells; `label` is for progress lines.
+  absl::StatusOr<Measurement> MeasureCache(const std::string& key, const std::string& label, const CacheFn& cache);
+  // The profile's groups rebuilt, its ends exact.
   absl::StatusOr<Measurement> Measure(kernels::Backend& backend, kernels::SetHandle handle,
                                       const PredictorSet& set, const Profile& profile);
-  absl::StatusOr<KvBlock> ExactCells(std::size_t window) const { return store_.Get(Name(window)); }
+  absl::StatusOr<KvBlock> ExactCells(std::size_t window);
   const WindowSet& windows() const { return windows_; }
-  double exact_nll() const;  // mean over windows
+  double exact_nll() const;  // mean over windows, nats per token
+  // Names window, model and shape in keys.
+  const std::string& window_id(std::size_t window) const { return ids_[window]; }
 
  private:
-  std::string Name(std::size_t window) const { return split_ + "-" + std::to_string(window); }
+  absl::StatusOr<std::vector<float>> Score(std::size_t window, const std::string& key, const CacheFn& cache);
 
   WindowScorer scorer_;
-  CellStore& store_;
+  const KvLayout layout_;
+  ResultStore& store_;
   const WindowSet& windows_;
   const std::string split_;
   const BootstrapOptions bootstrap_;
   Progress& progress_;
-  std::vector<std::vector<float>> exact_;  // by window, by token
+  std::vector<std::string> ids_, history_ids_;  // by window: of the whole window, of its history alone
+  std::vector<std::vector<float>> exact_;       // by window, by token
   std::map<std::string, Measurement> measured_;
 };
+
+// Digest of what an engine's numbers depend on beside the tokens: the model and the batch its prefill uses.
+std::string EngineKey(const Engine& engine);
+// Digest of tokens computed by that engine.
+std::string TokensKey(const std::string& engine_key, std::span<const Token> tokens);
 
 }  // namespace riskkv
 

@@ -13,7 +13,7 @@ packages_of() {
     build) echo g++ cmake ninja-build ccache git pkg-config curl ca-certificates unzip spin python3 python3-pip python3-venv perl perl-doc \
       libgrpc++-dev libgrpc-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev libspdlog-dev libfmt-dev \
       libgtest-dev libgmock-dev libbenchmark-dev libopenblas-dev libsqlite3-dev prometheus-cpp-dev nlohmann-json3-dev \
-      libcli11-dev libssl-dev libzstd-dev libxxhash-dev libcurl4-openssl-dev ;;
+      libcli11-dev libssl-dev libzstd-dev libxxhash-dev libcurl4-openssl-dev gnuplot-nox ;;
     clang) echo clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 ;;
     runtime) echo libgrpc++1.51 libprotobuf32 libabsl20220623 libspdlog1.10 libfmt9 libopenblas0-pthread libsqlite3-0 libssl3 \
       libzstd1 libxxhash0 libcurl4 libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 ca-certificates ;;

@@ -14,9 +14,7 @@ void AddEngineFlags(CLI::App& command, EngineOptions& engine) {
       ->check(CLI::IsMember({"llama", "fake"}));
 }
 
-void AddShapeFlags(CLI::App& command, WindowShape& shape) {
-  command.add_option("--history", shape.history, "tokens a request has when it moves")
-      ->check(CLI::Range(2, 1 << 20));
+void AddHorizonFlag(CLI::App& command, WindowShape& shape) {
   command.add_option("--horizon", shape.horizon, "tokens scored after the move")
       ->check(CLI::Range(1, 1 << 20));
 }
@@ -54,22 +52,33 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
   c->add_option(
       "--seconds", o->seconds,
       "choose the numbers of windows (and a shorter horizon, unless given) to take about this long");
-  AddShapeFlags(*c, o->shape);
+  c->add_option("--history", o->shape.history, "tokens a request has when it moves")->check(CLI::Range(2, 1 << 20));
+  AddHorizonFlag(*c, o->shape);
   AddEndsFlag(*c, o->ends);
   c->add_option("--windows-fit", o->windows_fit, "windows at most; 0 is all");
   c->add_option("--windows-select", o->windows_select, "windows at most; 0 is all");
   c->add_option("--windows-confirm", o->windows_confirm, "windows at most; 0 is all");
   c->add_option("--dtype", o->dtype, "type of the predictors' weights")
       ->check(CLI::IsMember({"fp32", "fp16"}));
-  c->add_option("--layout", o->layout_file, "layer groups from a JSON file instead of the paper's");
+  c->add_option("--layouts,--layout", o->layouts,
+                "layer groups: paper, one-anchor, runs-of-three, all-anchors or a JSON file; the first is the set's, "
+                "--report compares the others")
+      ->delimiter(',')
+      ->default_str("paper");
   c->add_option("--seed", o->seed, "of the order of windows and the bootstrap");
   c->add_option("--resamples", o->resamples, "of the bootstrap");
-  c->add_option("--temp", o->temp_dir, "folder for exact caches (12 MB a window of SmolLM2)");
+  c->add_option("--report", o->report,
+                "folder for report.json, tables as CSV and index.html: rivals, weight types, layouts, gates (more scoring)");
+  c->add_option("--trials", o->trials, "resamples of Table II")->check(CLI::Range(1, 1000000));
+  c->add_option("--work", o->work_dir,
+                "folder that keeps results as they come, for an interrupted run to go on from (12 MB a window of SmolLM2); "
+                "with --report REPORT/work while it runs");
+  c->add_option("--temp", o->temp_dir, "folder of the temporary file that keeps them otherwise");
   c->add_flag("--json", o->json, "one JSON object on stdout");
   c->footer(
       "Example:\n  riskkv calibrate --model smollm2.gguf --fit fit.txt --select select.txt --confirm "
       "confirm.txt \\\n"
-      "    --epsilon 0.002,0.005 --out predictors/");
+      "    --epsilon 0.002,0.005 --out predictors/ --report report/");
   c->callback([o, c, exit_code] {
     o->horizon_given = c->count("--horizon") > 0;
     RestartWithBetterBlas();
@@ -85,9 +94,14 @@ void AddEvaluateCommand(CLI::App& app, int* exit_code) {
   c->add_option("--text", o->text, "any UTF-8 text; lines \" = Title = \" start articles")->required();
   c->add_option("--profile", o->profile, "default: the gated profile that omits most");
   c->add_option("--windows", o->windows, "windows at most; 0 is all");
-  AddShapeFlags(*c, o->shape);
+  c->add_option("--history", o->histories, "tokens a request has when it moves; several, one after the other")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 1 << 20))
+      ->default_str("512");
+  AddHorizonFlag(*c, o->shape);
   c->add_option("--seed", o->seed, "of the order of windows and the bootstrap");
-  c->add_option("--temp", o->temp_dir, "folder for exact caches");
+  c->add_option("--work", o->work_dir, "folder that keeps results for an interrupted run to go on from");
+  c->add_option("--temp", o->temp_dir, "folder of the temporary file that keeps them otherwise");
   c->add_flag("--json", o->json, "one JSON object on stdout");
   c->footer(
       "Example:\n  riskkv evaluate --model smollm2.gguf --predictors set.riskkv --text my.txt --profile "

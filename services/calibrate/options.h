@@ -28,11 +28,15 @@ struct CalibrateOptions {
   EndsPolicy ends;
   int windows_fit = 0, windows_select = 0, windows_confirm = 0;  // 0: all
   std::string dtype = "fp32";                                    // or "fp16"
-  std::string layout_file;                                       // groups from a file instead of the paper's
+  // Names or files (MakeGroupLayout). The first is the set's, "paper" when there is none; a report compares the others.
+  std::vector<std::string> layouts;
   uint64_t seed = 1;
   int resamples = 10000;
   double probe_margin = 1.5;
-  std::string temp_dir;  // for exact caches; "": the system's
+  std::string work_dir;  // results kept for a later run; "": kept in a temporary file
+  std::string temp_dir;  // of that temporary file; "": the system's
+  std::string report;    // folder of the report; "": none
+  int trials = 1000;     // of Table II
   bool json = false;
 };
 
@@ -42,10 +46,11 @@ struct EvaluateOptions {
   std::string text;
   std::string profile;  // "": the gated profile that omits most
   WindowShape shape;
-  int windows = 0;  // 0: all
+  std::vector<int> histories;  // measured one after the other; empty: shape.history alone
+  int windows = 0;             // of each history; 0: all
   uint64_t seed = 1;
   int resamples = 10000;
-  std::string temp_dir;
+  std::string work_dir, temp_dir;  // as above
   bool json = false;
 };
 

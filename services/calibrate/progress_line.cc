@@ -38,6 +38,7 @@ void ProgressLine::Begin(const std::string& phase, int steps) {
   phase_ = phase;
   phase_steps_ = steps;
   phase_done_ = 0;
+  phase_skipped_ = 0;
   phase_start_ = clock_.Monotonic();
   if (terminal_) Print(false);
 }
@@ -49,14 +50,22 @@ void ProgressLine::Step() {
   if (terminal_ || last) Print(last);
 }
 
+void ProgressLine::Skip() {
+  ++phase_done_;
+  ++phase_skipped_;
+  planned_ = std::max(0, planned_ - 1);
+  if (phase_done_ >= phase_steps_) Print(true);
+}
+
 bool ProgressLine::cancelled() const { return InterruptGuard::Interrupted(); }
 
 void ProgressLine::Print(bool last) {
   const absl::Duration now = clock_.Monotonic();
   std::string line = fmt::format("{:>7}  {:<28} {:>4}/{}", Minutes(absl::ToDoubleSeconds(now - start_)),
                                  phase_, phase_done_, phase_steps_);
-  if (phase_done_ > 0)
-    line += fmt::format("  {:.2f} s each", absl::ToDoubleSeconds(now - phase_start_) / phase_done_);
+  if (const int computed = phase_done_ - phase_skipped_; computed > 0)
+    line += fmt::format("  {:.2f} s each", absl::ToDoubleSeconds(now - phase_start_) / computed);
+  if (phase_skipped_ > 0) line += fmt::format(", {} kept from before", phase_skipped_);
   if (planned_ > done_ && done_ > 0) {
     const double left = absl::ToDoubleSeconds(now - plan_start_) / done_ * (planned_ - done_);
     line += fmt::format(", about {} left", Minutes(left));

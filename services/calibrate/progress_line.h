@@ -18,6 +18,7 @@ class ProgressLine : public Progress {
   void Plan(int steps) override;
   void Begin(const std::string& phase, int steps) override;
   void Step() override;
+  void Skip() override;
   bool cancelled() const override;
 
  private:
@@ -30,7 +31,7 @@ class ProgressLine : public Progress {
   absl::Duration phase_start_, plan_start_;
   std::string phase_;
   int phase_steps_ = 0, phase_done_ = 0;
-  int planned_ = 0, done_ = 0;
+  int planned_ = 0, done_ = 0, phase_skipped_ = 0;  // skipped steps are in phase_done_, not in done_
   bool open_ = false;
 };
 

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "services/calibrate/calibrator.h"
+#include "services/calibrate/result.h"
 
 namespace riskkv::calibrate {
 

@@ -1,5 +1,7 @@
 // Running the three commands: see commands.h.
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "common/base/status.h"
@@ -10,6 +12,7 @@
 #include "services/calibrate/engine_factory.h"
 #include "services/calibrate/interrupt.h"
 #include "services/calibrate/progress_line.h"
+#include "services/calibrate/report.h"
 #include "services/calibrate/tables.h"
 
 namespace riskkv::calibrate {
@@ -17,7 +20,8 @@ namespace {
 
 int Fail(std::string_view command, const absl::Status& status) {
   if (absl::IsCancelled(status)) {
-    fmt::print(stderr, "riskkv {}: interrupted, nothing written\n", command);
+    fmt::print(stderr, "riskkv {}: interrupted, nothing written{}\n", command,
+               status.message() == "interrupted" ? "" : "; " + std::string(status.message().data(), status.message().size()));
     return kExitInterrupted;
   }
   const std::string reason = ReasonOf(status);
@@ -58,9 +62,16 @@ absl::StatusOr<std::string> WriteSelectionSet(const CalibrateOptions& options) {
   return WritePredictorSet(bytes, options.out);
 }
 
+// Where an interrupted run is gone on from; empty where it is not.
+std::string WorkFolder(const CalibrateOptions& options) {
+  if (!options.work_dir.empty() || options.report.empty()) return options.work_dir;
+  return (std::filesystem::path(options.report) / "work").string();
+}
+
 absl::Status Calibrate(const CalibrateOptions& asked) {
   CalibrateOptions options = asked;
   options.engine.threads = ResolveThreads(options.engine.threads);
+  options.work_dir = WorkFolder(asked);
   RETURN_IF_ERROR(CheckOptions(options));
   if (options.engine.kind == "fake") {
     ASSIGN_OR_RETURN(const std::string path, WriteSelectionSet(options));
@@ -79,10 +90,23 @@ absl::Status Calibrate(const CalibrateOptions& asked) {
   InterruptGuard guard(*engine);
   ProgressLine progress(clock);
   Calibrator calibrator(*engine, *backend, options, clock, progress);
-  ASSIGN_OR_RETURN(const CalibrationResult result, calibrator.Run(splits));
+  absl::StatusOr<CalibrationResult> run = calibrator.Run(splits);
+  if (absl::IsCancelled(run.status()) && !options.work_dir.empty())
+    return absl::CancelledError("the same command goes on from what is in " + options.work_dir);
+  ASSIGN_OR_RETURN(const CalibrationResult result, std::move(run));
   RETURN_IF_ERROR(progress.Check());
   ASSIGN_OR_RETURN(const std::string path, WritePredictorSet(result.bytes, options.out));
+  if (!options.report.empty()) {
+    const ReportInput input{options, splits, result, engine->facts()};
+    ASSIGN_OR_RETURN(const std::string missing, WriteReport(input, options.report));
+    if (!missing.empty()) fmt::print(stderr, "riskkv calibrate: {}\n", missing);
+    std::error_code error;
+    // The folder was for this run alone, unless it was asked for by name.
+    if (asked.work_dir.empty()) std::filesystem::remove_all(options.work_dir, error);
+  }
   fmt::print("{}\n", options.json ? CalibrationJson(result, path).dump(2) : CalibrationTable(result, path));
+  if (!options.report.empty() && !options.json)
+    fmt::print("report: {}\n", (std::filesystem::path(options.report) / "index.html").string());
   return absl::OkStatus();
 }
 
@@ -95,17 +119,21 @@ absl::Status EvaluateSet(const EvaluateOptions& asked) {
     if (auto found = set->FindProfile(options.profile); !found.ok()) return found.status();
   }
   ASSIGN_OR_RETURN(const TextFile text, ReadArticles(options.text));
+  int longest = options.shape.history;
+  for (int history : options.histories) longest = std::max(longest, history);
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   MakeEngine(options.engine, options.shape.length() + 64));
+                   MakeEngine(options.engine, longest + options.shape.horizon + 64));
   ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend, MakeBackend(options.engine.threads));
   RealClock clock;
   InterruptGuard guard(*engine);
   ProgressLine progress(clock);
-  ASSIGN_OR_RETURN(const Evaluation e, Evaluate(*engine, *backend, *set, text, options, progress));
-  if (options.json)
-    fmt::print("{}\n", ToJson(e).dump(2));
-  else
-    fmt::print("{}", EvaluationTable(e));
+  ASSIGN_OR_RETURN(const std::vector<Evaluation> evaluations,
+                   EvaluateHistories(*engine, *backend, *set, text, options, progress));
+  if (options.json) {
+    fmt::print("{}\n", ToJson(evaluations).dump(2));
+  } else {
+    for (const Evaluation& e : evaluations) fmt::print("{}", EvaluationTable(e));
+  }
   return absl::OkStatus();
 }
 

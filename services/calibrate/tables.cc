@@ -56,6 +56,15 @@ std::string ProfileRows(const PredictorSet& set) {
                        Groups(p.groups), 100 * OmittedShare(set, p.omitted_layers.size()), p.gate,
                        p.select.mean, p.select.upper90, p.ends.first, p.ends.last);
   }
+  out += fmt::format("\n{:<16} {:<9} {:>8} {:>9} {:>9} {:>9} {:>9} {:>9} {:>9}\n", "profile", "split", "requests",
+                     "low95", "high95", "p50", "p90", "p99", "worst");
+  for (const auto& [name, p] : set.profiles()) {
+    for (const auto& [split, s] : {std::pair{"select", &p.select}, std::pair{"confirm", &p.confirm}}) {
+      if (s->windows == 0) continue;
+      out += fmt::format("{:<16} {:<9} {:>8} {:>+9.5f} {:>+9.5f} {:>+9.5f} {:>+9.5f} {:>+9.5f} {:>+9.5f}\n", name, split,
+                         s->windows, s->low95, s->high95, s->p50, s->p90, s->p99, s->worst);
+    }
+  }
   return out;
 }
 
@@ -73,7 +82,8 @@ std::string SetTable(const PredictorSet& set) {
   if (!set.info().path.empty()) out += PathRows(set) + "\n";
   out += ProfileRows(set);
   out +=
-      "\nrisk, mean, worst: change of NLL in nats per token, rebuilt minus exact. error: held-out squared "
+      "\nrisk, mean, p50 to worst: change of NLL in nats per token, rebuilt minus exact; p50 to worst over requests, low95 to "
+      "upper90 of the mean. error: held-out squared "
       "error / variance.\n";
   return out;
 }
@@ -96,6 +106,10 @@ std::string CalibrationTable(const CalibrationResult& r, const std::string& path
   out += fmt::format("windows: fit {} ({} articles), select {} ({}), confirm {} ({}); {:.0f} s\n",
                      r.windows.fit, r.articles.fit, r.windows.select, r.articles.select, r.windows.confirm,
                      r.articles.confirm, r.seconds_total);
+  if (r.time.engine > 0) {
+    out += fmt::format("engine: {} tokens in {:.0f} s; the whole run took {:.2f} times that floor\n", r.time.tokens,
+                       r.time.engine, r.time.total / r.time.engine);
+  }
   for (const BudgetResult& b : r.budgets) {
     out += b.profile == "exact"
                ? fmt::format("budget {:g}: no candidate passes the {} gate: the profile is exact\n",
@@ -117,6 +131,7 @@ std::string CalibrationTable(const CalibrationResult& r, const std::string& path
 nlohmann::json CalibrationJson(const CalibrationResult& r, const std::string& path) {
   nlohmann::json j = {
       {"path", path}, {"seconds", r.seconds_total}, {"set", SetJson(*r.set)}, {"exact_nll", r.exact_nll}};
+  j["engine"] = {{"seconds", r.time.engine}, {"tokens", r.time.tokens}};
   j["windows"] = {{"fit", r.windows.fit}, {"select", r.windows.select}, {"confirm", r.windows.confirm}};
   for (const BudgetResult& b : r.budgets) {
     j["budgets"].push_back({{"epsilon", b.epsilon}, {"gate", GateName(b.gate)}, {"profile", b.profile}});
@@ -133,20 +148,25 @@ nlohmann::json CalibrationJson(const CalibrationResult& r, const std::string& pa
 
 std::string EvaluationTable(const Evaluation& e) {
   const RiskStats& s = e.measurement.stats;
-  std::string out = fmt::format("profile {} on {} windows of {} articles (the text has {} windows)\n",
-                                e.profile, s.windows, s.articles, e.windows_available);
+  std::string out =
+      fmt::format("profile {} on {} windows of {} articles (the text has {} windows), history {}, horizon {}\n",
+                  e.profile, s.windows, s.articles, e.windows_available, e.shape.history, e.shape.horizon);
+  if (e.rebuilt_cells == 0 && e.profile != "exact")
+    out += "such a request is no longer than the ends: nothing is rebuilt, it moves whole\n";
   out += fmt::format("perplexity      exact {:.4f}, rebuilt {:.4f} ({:+.2f} %)\n", e.perplexity_exact,
                      e.perplexity_rebuilt, 100 * (e.perplexity_rebuilt / e.perplexity_exact - 1));
   out += fmt::format(
-      "change of NLL   {:+.5f} nats per token, 95 % interval [{:+.5f}, {:+.5f}], upper 90 % {:+.5f}, worst "
-      "request {:+.5f}\n",
-      s.mean, s.low95, s.high95, s.upper90, s.worst);
+      "change of NLL   {:+.5f} nats per token, 95 % interval [{:+.5f}, {:+.5f}], upper 90 % {:+.5f}\n",
+      s.mean, s.low95, s.high95, s.upper90);
+  out += fmt::format("over requests   p50 {:+.5f}, p90 {:+.5f}, p99 {:+.5f}, worst {:+.5f}\n", s.p50, s.p90, s.p99,
+                     s.worst);
   out += fmt::format("bytes           {} of {} ({:.1f} % saved)\n", e.bytes_sent, e.bytes_full,
                      100 * (1 - static_cast<double>(e.bytes_sent) /
                                     static_cast<double>(std::max<int64_t>(1, e.bytes_full))));
   if (e.epsilon > 0) {
-    out += fmt::format("budget {:g}: the mean is {}, the upper bound is {}\n", e.epsilon,
-                       s.mean <= e.epsilon ? "within" : "ABOVE", s.upper90 <= e.epsilon ? "within" : "ABOVE");
+    const bool mean = s.mean <= e.epsilon, bound = s.upper90 <= e.epsilon;
+    out += fmt::format("gate            {}: budget {:g}, the mean is {}, the upper bound is {}\n", GateVerdict(e),
+                       e.epsilon, mean ? "within" : "ABOVE", bound ? "within" : "ABOVE");
   }
   return out;
 }

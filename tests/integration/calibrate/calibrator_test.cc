@@ -1,5 +1,7 @@
 #include "services/calibrate/calibrator.h"
 
+#include <filesystem>
+
 #include "common/engine/fake/fake_engine.h"
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
@@ -125,15 +127,83 @@ TEST_F(CalibratorTest, EndsThatCoverTheHistoryAreRefused) {
   EXPECT_THAT(Run(1.0), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ends 4 and 128")));
 }
 
+// Stops after `limit` steps that were really computed.
+class StopsSoon : public Progress {
+ public:
+  explicit StopsSoon(int limit) : limit_(limit) {}
+  void Step() override { ++steps; }
+  void Skip() override { ++skipped; }
+  bool cancelled() const override { return steps >= limit_; }
+  int steps = 0, skipped = 0;
+
+ private:
+  const int limit_;
+};
+
 TEST_F(CalibratorTest, InterruptedItLeavesNothingOpen) {
-  class StopsSoon : public Progress {
-   public:
-    void Step() override { ++steps; }
-    bool cancelled() const override { return steps > 12; }
-    int steps = 0;
-  } progress;
+  StopsSoon progress(12);
   EXPECT_THAT(Run(1.0, &progress), StatusIs(absl::StatusCode::kCancelled));
   EXPECT_EQ(engine_->CellsUsed(), 0);
+}
+
+// Interrupted again and again, each run goes on where the last one ended, and the set has the bytes of an unbroken run.
+TEST_F(CalibratorTest, InterruptedRunsEndWithTheSameBytes) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult whole, Run(1.0));
+  const int scored = engine_->scored();
+  const int64_t steps = engine_->steps();
+  options_.work_dir = ::testing::TempDir() + "calibrator-work";
+  std::filesystem::remove_all(options_.work_dir);
+  int total_scored = 0, runs = 0;
+  int64_t total_steps = 0;
+  for (bool done = false; !done; ++runs) {
+    ASSERT_LT(runs, 90);
+    StopsSoon progress(9);
+    const absl::StatusOr<CalibrationResult> part = Run(1.0, &progress);
+    total_scored += engine_->scored();
+    total_steps += engine_->steps();
+    if (!part.ok()) {
+      ASSERT_THAT(part, StatusIs(absl::StatusCode::kCancelled));
+      continue;
+    }
+    done = true;
+    EXPECT_EQ(part->bytes, whole.bytes);
+  }
+  EXPECT_GT(runs, 3);
+  EXPECT_EQ(total_scored, scored) << "no window is scored twice";
+  EXPECT_EQ(total_steps, steps) << "no cache is computed twice";
+  // Once more: nothing is left to compute.
+  StopsSoon idle(1);
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult again, Run(1.0, &idle));
+  EXPECT_EQ(again.bytes, whole.bytes);
+  EXPECT_EQ(engine_->scored(), 0);
+  EXPECT_EQ(engine_->steps(), 0);
+  std::filesystem::remove_all(options_.work_dir);
+}
+
+TEST_F(CalibratorTest, AnInterruptedTimeBudgetKeepsItsNumbers) {
+  options_.work_dir = ::testing::TempDir() + "calibrator-budget";
+  std::filesystem::remove_all(options_.work_dir);
+  options_.seconds = 1e-3;
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult first, Run(1.0));
+  // A clock that says otherwise does not matter any more.
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult second, Run(1.0));
+  EXPECT_EQ(second.bytes, first.bytes);
+  EXPECT_EQ(engine_->scored(), 0);
+  std::filesystem::remove_all(options_.work_dir);
+}
+
+TEST_F(CalibratorTest, TheSplitsNumbersAreInTheSet) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(200.0));
+  for (const auto& [name, p] : r.set->profiles()) {
+    if (p.groups.empty()) continue;
+    EXPECT_GE(p.select.worst, p.select.p99) << name;
+    EXPECT_GE(p.select.p99, p.select.p90) << name;
+    EXPECT_GE(p.select.p90, p.select.p50) << name;
+    EXPECT_NE(p.select.p90, 0) << name;
+  }
+  EXPECT_GT(r.time.tokens, 0);
+  EXPECT_GT(r.time.engine, 0);
+  EXPECT_GE(r.time.total, r.time.engine);
 }
 
 TEST_F(CalibratorTest, EvaluateReportsTheProfileOnAnyText) {
@@ -164,6 +234,55 @@ TEST_F(CalibratorTest, EvaluateReportsTheProfileOnAnyText) {
   options.profile = "risk-1";
   EXPECT_THAT(Evaluate(*engine_, *backend_, *r.set, text, options, progress),
               StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(CalibratorTest, EvaluateSaysWhetherTheGateHolds) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(1.0));
+  EvaluateOptions options;
+  options.shape = options_.shape;
+  options.resamples = 200;
+  ASSERT_OK_AND_ASSIGN(const TextFile text, ParseArticles(Text(9, 6), "other.txt"));
+  Progress progress;
+  ASSERT_OK_AND_ASSIGN(const Evaluation good, Evaluate(*engine_, *backend_, *r.set, text, options, progress));
+  EXPECT_EQ(ToJson(good)["gate"], "holds");
+  // The same set where a rebuild costs more than it did.
+  ASSERT_OK_AND_ASSIGN(auto fake, FakeEngine::Create({}));
+  SmoothEngine harder(std::move(fake), 1e9);
+  ASSERT_OK_AND_ASSIGN(const Evaluation bad, Evaluate(harder, *backend_, *r.set, text, options, progress));
+  EXPECT_EQ(ToJson(bad)["gate"], "does not hold");
+  options.windows = 3;
+  ASSERT_OK_AND_ASSIGN(const Evaluation few, Evaluate(*engine_, *backend_, *r.set, text, options, progress));
+  EXPECT_EQ(ToJson(few)["gate"], "too few windows");
+  options.profile = "exact";
+  ASSERT_OK_AND_ASSIGN(const Evaluation exact, Evaluate(*engine_, *backend_, *r.set, text, options, progress));
+  EXPECT_EQ(ToJson(exact)["gate"], "no budget");
+}
+
+TEST_F(CalibratorTest, EvaluateFollowsTheHistorysLength) {
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult r, Run(1.0));
+  EvaluateOptions options;
+  options.shape = options_.shape;
+  options.resamples = 200;
+  options.histories = {20, 60, 100};
+  ASSERT_OK_AND_ASSIGN(const TextFile text, ParseArticles(Text(9, 6), "other.txt"));
+  Progress progress;
+  ASSERT_OK_AND_ASSIGN(const std::vector<Evaluation> e,
+                       EvaluateHistories(*engine_, *backend_, *r.set, text, options, progress));
+  const nlohmann::json j = ToJson(e);
+  ASSERT_EQ(j["by_history"].size(), 3u);
+  EXPECT_EQ(j["by_history"][0]["history"], 20);
+  EXPECT_EQ(j["by_history"][0]["rebuilt_cells"], 0) << "19 cells are no more than the ends: it moves whole";
+  EXPECT_EQ(j["by_history"][0]["bytes_sent"], j["by_history"][0]["bytes_full"]);
+  EXPECT_EQ(j["by_history"][2]["rebuilt_cells"], 79);
+  options.histories = {100, 5000};
+  EXPECT_THAT(EvaluateHistories(*engine_, *backend_, *r.set, text, options, progress),
+              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("history 5000"), HasSubstr("too short"))));
+}
+
+TEST_F(CalibratorTest, ATextTooShortForOneWindowIsNamed) {
+  ASSERT_OK_AND_ASSIGN(splits_.select, ParseArticles("a few words", "short.txt"));
+  EXPECT_THAT(Run(1.0), StatusIs(absl::StatusCode::kInvalidArgument,
+                                 AllOf(HasSubstr("short.txt"), HasSubstr("too short"), HasSubstr("140"))));
 }
 
 TEST_F(CalibratorTest, ASetOfAnotherModelIsRefused) {

@@ -84,6 +84,11 @@ TEST_F(CommandsTest, AFakeSetIsWrittenInspectedAndEvaluated) {
   EXPECT_EQ(j["profile"], "risk-0.005");
   EXPECT_EQ(j["nll_delta_mean"], 0.0);
   EXPECT_LT(j["bytes_sent"], j["bytes_full"]);
+  EXPECT_EQ(j["gate"], "too few windows");
+  const Outcome lengths = Run({"evaluate", "--engine", "fake", "--predictors", set, "--text", folder_ + "/t.txt", "--history",
+                               "128,300", "--horizon", "64", "--windows", "2", "--json"});
+  ASSERT_EQ(lengths.code, 0) << lengths.err;
+  EXPECT_EQ(nlohmann::json::parse(lengths.out)["by_history"][1]["history"], 300);
 }
 
 TEST_F(CommandsTest, ExitCodesMeanSomething) {
@@ -123,6 +128,7 @@ TEST_F(CommandsTest, BadInputIsNamedBeforeAModelIsLoaded) {
   EXPECT_FALSE(fs::exists(folder_ + "/out"));
   EXPECT_NE(Run({"calibrate", "--dtype", "int8", "--out", "x"}).code, 0);
   EXPECT_NE(Run({"calibrate", "--ends", "-1", "--out", "x"}).code, 0);
+  EXPECT_NE(Run({"calibrate", "--trials", "0", "--out", "x"}).code, 0);
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ class SmoothEngine : public Engine {
   }
   absl::StatusOr<std::vector<float>> Score(SeqId seq, std::span<const Token> tokens,
                                            std::span<const Token> targets) override {
+    ++scored_;
     ASSIGN_OR_RETURN(const KvBlock cells,
                      Export(seq, {0, Length(seq)}, AllLayers(facts().fingerprint.layout)));
     double off = 0;
@@ -54,10 +55,14 @@ class SmoothEngine : public Engine {
   }
   absl::Status Append(SeqId seq, const KvBlock& block) override { return fake_->Append(seq, block); }
   void Interrupt() override { fake_->Interrupt(); }
+  // Calls of Score and of Step: what a run that goes on must not repeat.
+  int scored() const { return scored_; }
+  int64_t steps() const { return fake_->steps(); }
 
  private:
   std::unique_ptr<FakeEngine> fake_;
   const double penalty_;
+  int scored_ = 0;
 };
 
 }  // namespace riskkv::testing

@@ -87,6 +87,59 @@ TEST(GatherColumns, PutsKThenVOfEachLayerSideBySide) {
   }
 }
 
+TEST(RedoRope, TakesUndoRopeBackToTheSameHalves) {
+  for (RopePairing pairing : {RopePairing::kNone, RopePairing::kNeighbours, RopePairing::kHalves}) {
+    const KvLayout layout = Layout(pairing, 3);
+    KvBlock block = KvBlock::Make(layout, {7, 90}, {0, 2});
+    uint32_t state = 3;
+    for (uint16_t& v : block.data)
+      v = FloatToHalf(static_cast<float>((state = state * 1664525u + 1013904223u) >> 16) / 32768.0f - 1.0f);
+    ASSERT_OK_AND_ASSIGN(const PreRopeBlock rows, UndoRope(layout, block));
+    ASSERT_OK_AND_ASSIGN(const KvBlock again, RedoRope(layout, rows));
+    ASSERT_EQ(again.range, block.range);
+    ASSERT_EQ(again.layers, block.layers);
+    int moved = 0;
+    for (std::size_t i = 0; i < block.data.size(); ++i) {
+      // Two rotations in fp32 may end on the neighbouring half.
+      EXPECT_NEAR(HalfToFloat(again.data[i]), HalfToFloat(block.data[i]), 1e-3);
+      moved += again.data[i] != block.data[i];
+    }
+    EXPECT_LT(moved, static_cast<int>(block.data.size() / 100));
+  }
+}
+
+// A checkpoint: sums saved half way and taken up by another fitter give the same predictors, bit for bit.
+TEST(GroupFitter, GoesOnFromItsCheckpoint) {
+  const KvLayout layout = Layout(RopePairing::kNone, 6);
+  std::vector<PreRopeBlock> windows;
+  for (uint32_t w = 0; w < 4; ++w) {
+    KvBlock block = KvBlock::Make(layout, {0, 60}, AllLayers(layout));
+    uint32_t state = 100 + w;
+    for (uint16_t& v : block.data)
+      v = FloatToHalf(static_cast<float>((state = state * 1664525u + 1013904223u) >> 16) / 65536.0f);
+    ASSERT_OK_AND_ASSIGN(windows.emplace_back(), UndoRope(layout, block));
+  }
+  auto add = [&](GroupFitter& fitter, std::size_t from, std::size_t to) {
+    for (std::size_t w = from; w < to; ++w) fitter.Add(windows[w], 4, 60, w == 1);
+  };
+  GroupFitter whole(layout, PeriodFourGroups(6), 1), first(layout, PeriodFourGroups(6), 1), second(layout, PeriodFourGroups(6), 1);
+  add(whole, 0, 4);
+  add(first, 0, 2);
+  std::string saved;
+  for (std::string_view part : first.Parts()) saved += part;
+  std::string_view bytes = saved;
+  ASSERT_TRUE(second.Restore(&bytes));
+  EXPECT_TRUE(bytes.empty());
+  add(second, 2, 4);
+  ASSERT_OK_AND_ASSIGN(const auto expected, whole.Solve(DefaultLambdaGrid()));
+  ASSERT_OK_AND_ASSIGN(const auto found, second.Solve(DefaultLambdaGrid()));
+  EXPECT_EQ(found[0].tensors.b, expected[0].tensors.b);
+  EXPECT_EQ(found[0].tensors.bias, expected[0].tensors.bias);
+  EXPECT_EQ(found[0].info.held_out_error, expected[0].info.held_out_error);
+  std::string_view too_short = std::string_view(saved).substr(0, saved.size() - 1);
+  EXPECT_FALSE(second.Restore(&too_short));
+}
+
 // Six layers whose targets are linear in their anchors, whatever the number of threads.
 TEST(GroupFitter, FindsALinearModelAndDoesNotDependOnThreads) {
   const KvLayout layout = Layout(RopePairing::kNone, 10);

@@ -35,6 +35,27 @@ TEST(CheckGroups, RefusesWhatCannotBeRebuilt) {
   EXPECT_FALSE(CheckGroups({{{}, {2}}}, 6).ok());
 }
 
+TEST(MakeGroupLayout, NamesAreDataForAnyModel) {
+  ASSERT_OK_AND_ASSIGN(const GroupLayout paper, MakeGroupLayout("paper", 30));
+  EXPECT_EQ(paper.name, "period-four");
+  EXPECT_EQ(paper.groups, PeriodFourGroups(30));
+  ASSERT_OK_AND_ASSIGN(const GroupLayout one, MakeGroupLayout("one-anchor", 7));
+  EXPECT_EQ(one.groups, (std::vector<GroupSpec>{{{0, 3}, {1, 2}}, {{3, 6}, {4, 5}}}));
+  ASSERT_OK_AND_ASSIGN(const GroupLayout three, MakeGroupLayout("runs-of-three", 12));
+  EXPECT_EQ(three.groups, (std::vector<GroupSpec>{{{0, 1, 5, 6}, {2, 3, 4}}, {{5, 6, 10, 11}, {7, 8, 9}}}));
+  ASSERT_OK_AND_ASSIGN(const GroupLayout all, MakeGroupLayout("all-anchors", 10));
+  EXPECT_EQ(all.groups,
+            (std::vector<GroupSpec>{{{0, 1, 4, 5, 8, 9}, {2, 3}}, {{0, 1, 4, 5, 8, 9}, {6, 7}}}));
+  for (const char* name : {"paper", "one-anchor", "runs-of-three", "all-anchors"}) {
+    for (int layers = 7; layers < 60; ++layers) {
+      ASSERT_OK_AND_ASSIGN(const GroupLayout layout, MakeGroupLayout(name, layers));
+      EXPECT_OK(CheckGroups(layout.groups, layers)) << name << " " << layers;
+    }
+    EXPECT_THAT(MakeGroupLayout(name, 3), StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("3 layers")));
+  }
+  EXPECT_THAT(MakeGroupLayout("none.json", 30), StatusIs(absl::StatusCode::kNotFound));
+}
+
 TEST(ReadGroupLayout, ReadsAndNamesErrors) {
   const std::string path = ::testing::TempDir() + "layout.json";
   std::ofstream(path) << R"({"name":"one side","groups":[{"anchors":[0],"targets":[1,2]}]})";

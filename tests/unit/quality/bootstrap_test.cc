@@ -67,6 +67,16 @@ TEST(Bootstrap, ArticlesAreTheUnit) {
   EXPECT_GT(honest.high95 - honest.low95, 3 * (naive.high95 - naive.low95));
 }
 
+TEST(Bootstrap, QuantilesAreOverWindowsNotOverMeans) {
+  std::vector<PairedDelta> deltas;
+  for (int i = 0; i <= 100; ++i) deltas.push_back({i % 7, 0.01 * ((i * 37) % 101)});
+  const RiskStats s = Summarise(deltas, {100, 1});
+  EXPECT_NEAR(s.p50, 0.50, 1e-12);
+  EXPECT_NEAR(s.p90, 0.90, 1e-12);
+  EXPECT_NEAR(s.p99, 0.99, 1e-12);
+  EXPECT_NEAR(s.worst, 1.00, 1e-12);
+}
+
 TEST(Bootstrap, EdgeCases) {
   EXPECT_EQ(Summarise({}, {}).windows, 0);
   const std::vector<PairedDelta> one = {{0, 0.25}};

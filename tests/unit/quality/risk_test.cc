@@ -1,7 +1,5 @@
 #include "common/quality/risk.h"
 
-#include <filesystem>
-
 #include "common/engine/fake/fake_engine.h"
 #include "common/predictor/selection_set.h"
 #include "common/quality/probe_bounds.h"
@@ -15,7 +13,7 @@ class RiskTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_OK_AND_ASSIGN(engine_, FakeEngine::Create({}));
     ASSERT_TRUE(kernels::CreateBackend(kernels::BackendChoice::kCpu, 1, &backend_).ok());
-    ASSERT_OK_AND_ASSIGN(store_, CellStore::Create("", layout()));
+    ASSERT_OK_AND_ASSIGN(store_, ScratchStore::Create(""));
     std::string text;
     for (int a = 0; a < 3; ++a) {
       text += " = Title " + std::to_string(a) + " = \n";
@@ -36,7 +34,7 @@ class RiskTest : public ::testing::Test {
 
   std::unique_ptr<FakeEngine> engine_;
   std::unique_ptr<kernels::Backend> backend_;
-  std::unique_ptr<CellStore> store_;
+  std::unique_ptr<ScratchStore> store_;
   WindowSet windows_;
   Progress progress_;
 };
@@ -133,23 +131,41 @@ TEST_F(RiskTest, ProbeBoundsHoldTheStatedShareOfMoves) {
   EXPECT_FALSE(SetProbeBounds({}, policy, 1, groups).ok());
 }
 
-TEST(CellStore, KeepsBytesAndRemovesItsFolder) {
-  KvLayout layout;
-  layout.n_layer = 2, layout.n_head_kv = 1, layout.head_dim = 2;
-  KvBlock block = KvBlock::Make(layout, {0, 3}, {0, 1});
-  for (std::size_t i = 0; i < block.data.size(); ++i) block.data[i] = static_cast<uint16_t>(i * 257);
-  const std::string parent = ::testing::TempDir() + "cells";
-  std::filesystem::create_directories(parent);
-  {
-    ASSERT_OK_AND_ASSIGN(const auto store, CellStore::Create(parent, layout));
-    ASSERT_OK(store->Put("a", block));
-    ASSERT_OK_AND_ASSIGN(const KvBlock read, store->Get("a"));
-    EXPECT_EQ(read.data, block.data);
-    EXPECT_EQ(read.range, block.range);
-    EXPECT_FALSE(store->Get("b").ok());
-    EXPECT_FALSE(std::filesystem::is_empty(parent));
-  }
-  EXPECT_TRUE(std::filesystem::is_empty(parent));
+TEST_F(RiskTest, WhatIsKeptIsNotComputedAgain) {
+  ASSERT_OK_AND_ASSIGN(const Measurement first, Measure(0.5f, {4, 16}));
+  const int64_t steps = engine_->steps();
+  class CountsSkips : public Progress {
+   public:
+    void Skip() override { ++skipped; }
+    int skipped = 0;
+  } counting;
+  ASSERT_OK_AND_ASSIGN(const auto set, MakeSelectionSet(engine_->facts(), {4, 16}, kernels::WeightType::kF32, 0.5f));
+  ASSERT_OK_AND_ASSIGN(const auto uploaded, UploadedSet::Create(*backend_, *set));
+  RiskMeter again(*engine_, *store_, windows_, "again", {1000, 1}, counting);
+  const Profile profile = CandidateProfile(*set, {0, 1}, {4, 16});
+  ASSERT_OK_AND_ASSIGN(const Measurement second, again.Measure(*backend_, uploaded->handle(), *set, profile));
+  EXPECT_EQ(engine_->steps(), steps);
+  EXPECT_EQ(counting.skipped, 12) << "six exact and six rebuilt windows";
+  EXPECT_EQ(second.delta_by_token, first.delta_by_token);
+  EXPECT_EQ(second.stats.upper90, first.stats.upper90);
+  // Other ends, other weights or another horizon are other results.
+  const Profile other = CandidateProfile(*set, {0, 1}, {4, 8});
+  ASSERT_OK_AND_ASSIGN(const Measurement third, again.Measure(*backend_, uploaded->handle(), *set, other));
+  EXPECT_NE(third.delta_by_token, first.delta_by_token);
+}
+
+TEST_F(RiskTest, AnyCacheIsMeasuredOnTheSamePath) {
+  RiskMeter meter(*engine_, *store_, windows_, "test", {1000, 1}, progress_);
+  auto same = [](const KvBlock& exact) -> absl::StatusOr<KvBlock> { return exact; };
+  ASSERT_OK_AND_ASSIGN(const Measurement unchanged, meter.MeasureCache("same", "same", same));
+  for (const WindowNll& w : unchanged.windows) EXPECT_EQ(w.delta(), 0);
+  auto flipped = [](const KvBlock& exact) -> absl::StatusOr<KvBlock> {
+    KvBlock cache = exact;
+    cache.data[7] ^= 1;
+    return cache;
+  };
+  ASSERT_OK_AND_ASSIGN(const Measurement changed, meter.MeasureCache("flipped", "flipped", flipped));
+  for (const WindowNll& w : changed.windows) EXPECT_NE(w.delta(), 0);
 }
 
 }  // namespace

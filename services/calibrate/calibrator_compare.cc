@@ -1,0 +1,111 @@
+// What a report has beside the calibration: every prefix on the held windows, rivals, weight types, layouts, Table II.
+#include <algorithm>
+#include <set>
+
+#include "common/base/status.h"
+#include "fmt/format.h"
+#include "services/calibrate/calibrator_work.h"
+
+namespace riskkv::calibrate {
+namespace {
+
+std::vector<PairedDelta> DeltasOf(const Measurement& m) {
+  std::vector<PairedDelta> deltas;
+  for (const WindowNll& w : m.windows) deltas.push_back({w.article, w.delta()});
+  return deltas;
+}
+
+// The topologies of interest along a path: what the budgets got, half of the groups and all of them.
+std::set<std::vector<int>> Landmarks(const RiskPath& path, const std::vector<BudgetResult>& budgets) {
+  std::set<std::vector<int>> marks;
+  for (const BudgetResult& b : budgets) {
+    if (!b.groups.empty()) marks.insert(b.groups);
+  }
+  marks.insert(path.prefixes[(path.prefixes.size() - 1) / 2].groups);
+  marks.insert(path.prefixes.back().groups);
+  return marks;
+}
+
+}  // namespace
+
+absl::Status Calibrator::Compare(Work& work) {
+  LayoutRun& layout = work.layouts.front();
+  Comparison& comparison = work.result.comparison;
+  RiskMeter& meter = work.confirm_meter ? *work.confirm_meter : *work.select_meter;
+  comparison.split = work.confirm_meter ? "confirm" : "select";
+  RETURN_IF_ERROR(ComparePolicies(work, layout, meter));
+  RETURN_IF_ERROR(CompareDtypes(work, layout, meter));
+  if (work.confirm_meter) {
+    std::vector<TrialCandidate> candidates;
+    for (const Candidate& c : layout.path.prefixes) {
+      candidates.push_back({c.bytes_saved, DeltasOf(layout.select.at(GroupsKey(c.groups))),
+                            DeltasOf(layout.confirm.at(GroupsKey(c.groups)))});
+    }
+    comparison.trials = TryGates(candidates, options_.epsilons, engine_.facts().fingerprint.layout.bytes_per_token(),
+                                 {options_.trials, 400, options_.seed});
+  }
+  return CompareLayouts(work);
+}
+
+absl::Status Calibrator::ComparePolicies(Work& work, LayoutRun& layout, RiskMeter& meter) {
+  std::vector<PolicyResult>& out = work.result.comparison.policies;
+  const PolicyContext context{backend_, layout.uploaded->handle(), *layout.trial, options_.ends,
+                              WindowScorer::HistoryCells(options_.shape)};
+  MeasurementMap& measured = work.confirm_meter ? layout.confirm : layout.select;
+  for (const Candidate& c : layout.path.prefixes) {
+    if (absl::StatusOr<RiskStats> stats = Measure(layout, meter, measured, c.groups); !stats.ok()) return stats.status();
+    out.push_back({OmissionPolicy(context, c.groups), measured.at(GroupsKey(c.groups))});
+  }
+  std::vector<CachePolicy> rivals = {Int8Policy(context), Int4Policy(context, 32), Int4Policy(context, 64)};
+  for (const std::vector<int>& groups : Landmarks(layout.path, layout.budgets))
+    rivals.push_back(Int8OmissionPolicy(context, groups));
+  for (CachePolicy& policy : rivals) {
+    ASSIGN_OR_RETURN(Measurement m, meter.MeasureCache(policy.key, policy.name, policy.decode));
+    out.push_back({std::move(policy), std::move(m)});
+  }
+  // They point at what ends with this run.
+  for (PolicyResult& r : out) r.policy.decode = nullptr;
+  return absl::OkStatus();
+}
+
+// The largest admitted topology (all groups, when none was) with weights of both types.
+absl::Status Calibrator::CompareDtypes(Work& work, LayoutRun& layout, RiskMeter& meter) {
+  std::vector<int> groups;
+  for (const BudgetResult& b : layout.budgets) {
+    if (b.groups.size() > groups.size()) groups = b.groups;
+  }
+  if (groups.empty()) groups = layout.path.prefixes.back().groups;
+  for (const char* dtype : {"fp32", "fp16"}) {
+    ASSIGN_OR_RETURN(std::string bytes, SerializePredictorSet(engine_.facts().fingerprint, layout.trial->info(),
+                                                              layout.tensors, WeightTypeOf(dtype)));
+    ASSIGN_OR_RETURN(const auto set, PredictorSet::FromBytes(std::move(bytes), fmt::format("the set in {}", dtype)));
+    ASSIGN_OR_RETURN(const auto uploaded, UploadedSet::Create(backend_, *set));
+    ASSIGN_OR_RETURN(Measurement m, meter.Measure(backend_, uploaded->handle(), *set,
+                                                  CandidateProfile(*set, groups, options_.ends)));
+    work.result.comparison.dtypes.push_back({dtype, groups, std::move(m)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Calibrator::CompareLayouts(Work& work) {
+  for (std::size_t i = 1; i < work.layouts.size(); ++i) {
+    LayoutRun& layout = work.layouts[i];
+    RETURN_IF_ERROR(Select(work, layout));
+    RETURN_IF_ERROR(Admit(work, layout));
+    if (work.confirm_meter) {
+      for (const Candidate& c : layout.path.prefixes) {
+        if (auto stats = Measure(layout, *work.confirm_meter, layout.confirm, c.groups); !stats.ok())
+          return stats.status();
+      }
+    }
+    LayoutResult result{layout.name, layout.info.groups, layout.path,  std::move(layout.select),
+                        std::move(layout.confirm), layout.budgets, 0};
+    for (const GroupTensors& t : layout.tensors)
+      result.weights_bytes += static_cast<int64_t>((t.b.size() + t.bias.size()) * sizeof(float));
+    work.result.comparison.layouts.push_back(std::move(result));
+    layout.uploaded.reset();
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace riskkv::calibrate
