@@ -1,5 +1,5 @@
 // Fits every group's folded predictor from exact caches, streaming: design.md 2, "Folding". Memory is two
-// sets of normal equations a group, whatever the number of windows.
+// sets of normal equations for each distinct list of anchors, whatever the number of windows.
 #ifndef RISKKV_COMMON_PREDICTOR_GROUP_FITTER_H_
 #define RISKKV_COMMON_PREDICTOR_GROUP_FITTER_H_
 
@@ -22,7 +22,7 @@ struct FittedGroup {
   GroupInfo info;  // spec, lambda, held_out_error, and the variances and mean held-out errors of the targets
 };
 
-// Not thread-safe; works on up to `threads` groups at a time, each on one thread, so results do not depend on
+// Not thread-safe; works on up to `threads` lists of anchors at a time, each on one thread, so results do not depend on
 // `threads`.
 class GroupFitter {
  public:
@@ -42,10 +42,17 @@ class GroupFitter {
   absl::StatusOr<std::vector<FittedGroup>> Solve(const std::vector<double>& grid) const;
 
  private:
+  // Groups with the same anchors share their sums: labels of all their targets side by side.
   struct Sums {
-    RidgeAccumulator fit, held_out;
+    std::vector<int> anchors, targets;
+    std::vector<std::size_t> groups;
+    std::vector<int> columns;  // first label of each of `groups`
+    RidgeAccumulator fit{0, 0}, held_out{0, 0};
   };
-  absl::StatusOr<FittedGroup> SolveGroup(std::size_t group, const std::vector<double>& grid) const;
+  absl::Status SolveSums(const Sums& sums, const std::vector<double>& grid,
+                         std::vector<absl::StatusOr<FittedGroup>>& results) const;
+  absl::StatusOr<FittedGroup> SolveGroup(const Sums& sums, std::size_t i, const RidgeSolver& fit, const RidgeSolver& all,
+                                         const RidgeAccumulator& all_sums, const std::vector<double>& grid) const;
 
   const KvLayout layout_;
   const std::vector<GroupSpec> groups_;

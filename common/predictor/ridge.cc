@@ -93,21 +93,23 @@ double RidgeAccumulator::LabelVariance(int from, int to) const {
   return sum;
 }
 
-std::vector<double> RidgeAccumulator::SquaredErrors(const RidgeSolution& s) const {
+std::vector<double> RidgeAccumulator::SquaredErrors(const RidgeSolution& s, int from) const {
   // |y - xA - b|^2 summed = syy - 2 a.(Y'X) - 2 b sy + a' XX a + 2 b a.sx + n b^2, for each column a of A.
-  std::vector<double> xxa(Size(d_in_, d_out_));
-  cblas_dsymm(CblasRowMajor, CblasLeft, CblasUpper, d_in_, d_out_, 1.0, xx_.data(), d_in_, s.a.data(), d_out_,
-              0.0, xxa.data(), d_out_);
-  std::vector<double> errors(syy_);
+  const int columns = s.d_out;
+  std::vector<double> xxa(Size(d_in_, columns));
+  cblas_dsymm(CblasRowMajor, CblasLeft, CblasUpper, d_in_, columns, 1.0, xx_.data(), d_in_, s.a.data(), columns,
+              0.0, xxa.data(), columns);
+  std::vector<double> errors(syy_.begin() + from, syy_.begin() + from + columns);
+  const double* yx = yx_.data() + Size(from, d_in_);
   for (int i = 0; i < d_in_; ++i) {
-    const double* a = s.a.data() + Size(i, d_out_);
-    const double* q = xxa.data() + Size(i, d_out_);
-    for (int j = 0; j < d_out_; ++j) {
-      errors[j] += a[j] * (q[j] - 2.0 * yx_[Size(j, d_in_) + i] + 2.0 * s.b[j] * sx_[i]);
+    const double* a = s.a.data() + Size(i, columns);
+    const double* q = xxa.data() + Size(i, columns);
+    for (int j = 0; j < columns; ++j) {
+      errors[j] += a[j] * (q[j] - 2.0 * yx[Size(j, d_in_) + i] + 2.0 * s.b[j] * sx_[i]);
     }
   }
   const double n = static_cast<double>(rows_);
-  for (int j = 0; j < d_out_; ++j) errors[j] += s.b[j] * (n * s.b[j] - 2.0 * sy_[j]);
+  for (int j = 0; j < columns; ++j) errors[j] += s.b[j] * (n * s.b[j] - 2.0 * sy_[from + j]);
   return errors;
 }
 
@@ -142,26 +144,30 @@ absl::StatusOr<RidgeSolver> RidgeSolver::Create(const RidgeAccumulator& sums) {
   return solver;
 }
 
-absl::StatusOr<RidgeSolution> RidgeSolver::Solve(double lambda) const {
+absl::StatusOr<RidgeSolution> RidgeSolver::Solve(double lambda, int from, int to) const {
   if (!(lambda > 0) || !std::isfinite(lambda)) {
     return absl::InvalidArgumentError(fmt::format("ridge: lambda {} is not positive", lambda));
   }
   std::vector<double> factor = cov_;
   for (int i = 0; i < d_in_; ++i) factor[Size(i, d_in_) + i] += lambda * scale_;
-  std::vector<double> at = cross_;  // [d_out, d_in]: column-major [d_in, d_out], as LAPACK wants it
+  const int columns = to - from;
+  // [columns, d_in]: column-major [d_in, columns], as LAPACK wants it.
+  std::vector<double> at(cross_.begin() + static_cast<std::ptrdiff_t>(Size(from, d_in_)),
+                         cross_.begin() + static_cast<std::ptrdiff_t>(Size(to, d_in_)));
   // The row-major upper triangle is LAPACK's lower one.
   int info = 0;
   dpotrf_("L", &d_in_, factor.data(), &d_in_, &info);
   if (info != 0)
     return absl::InternalError(
         fmt::format("ridge: not positive definite at lambda {} (row {})", lambda, info));
-  dpotrs_("L", &d_in_, &d_out_, factor.data(), &d_in_, at.data(), &d_in_, &info);
+  dpotrs_("L", &d_in_, &columns, factor.data(), &d_in_, at.data(), &d_in_, &info);
   if (info != 0) return absl::InternalError(fmt::format("ridge: dpotrs failed with {}", info));
-  RidgeSolution s{d_in_, d_out_, std::vector<double>(Size(d_in_, d_out_)), mean_y_};
-  for (int j = 0; j < d_out_; ++j) {
+  RidgeSolution s{d_in_, columns, std::vector<double>(Size(d_in_, columns)),
+                  std::vector<double>(mean_y_.begin() + from, mean_y_.begin() + to)};
+  for (int j = 0; j < columns; ++j) {
     for (int i = 0; i < d_in_; ++i) {
       const double a = at[Size(j, d_in_) + i];
-      s.a[Size(i, d_out_) + j] = a;
+      s.a[Size(i, columns) + j] = a;
       s.b[j] -= mean_x_[i] * a;
     }
   }
@@ -172,17 +178,22 @@ std::vector<double> DefaultLambdaGrid() { return {1e-6, 1e-5, 1e-4, 3e-4, 1e-3, 
 
 absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeAccumulator& fit, const RidgeAccumulator& held_out,
                                           const std::vector<double>& grid) {
-  if (held_out.rows() <= 0) return absl::InvalidArgumentError("ridge: no held-out rows to choose lambda on");
   ASSIGN_OR_RETURN(const RidgeSolver solver, RidgeSolver::Create(fit));
-  const double total = held_out.LabelVariance(0, held_out.d_out()) * static_cast<double>(held_out.rows());
+  return ChooseLambda(solver, held_out, grid, 0, fit.d_out());
+}
+
+absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeSolver& fit, const RidgeAccumulator& held_out,
+                                          const std::vector<double>& grid, int from, int to) {
+  if (held_out.rows() <= 0) return absl::InvalidArgumentError("ridge: no held-out rows to choose lambda on");
+  const double total = held_out.LabelVariance(from, to) * static_cast<double>(held_out.rows());
   LambdaChoice choice;
   choice.error = std::numeric_limits<double>::infinity();
   int rises = 0;
   for (std::size_t i = grid.size(); i-- > 0 && rises < kRisesThatEndTheSearch;) {
-    const auto solution = solver.Solve(grid[i]);
+    const auto solution = fit.Solve(grid[i], from, to);
     if (!solution.ok()) continue;
     double error = 0;
-    for (double e : held_out.SquaredErrors(*solution)) error += e;
+    for (double e : held_out.SquaredErrors(*solution, from)) error += e;
     error = total > 0 ? error / total : error;
     choice.curve.insert(choice.curve.begin(), {grid[i], error});
     rises = error < choice.error ? 0 : rises + 1;

@@ -44,9 +44,9 @@ class RidgeAccumulator {
   // Total over columns [from, to) of the variance of y.
   double LabelVariance(int from, int to) const;
 
-  // Sum over these rows of |y_j - (x A + b)_j|^2 for each column j, from the sums alone: the held-out error
-  // of a solution fitted elsewhere, without its rows.
-  std::vector<double> SquaredErrors(const RidgeSolution& solution) const;
+  // Sum over these rows of |y_j - (x A + b)_j|^2 for each column j of the solution, which is of the labels from `from` on;
+  // from the sums alone: the held-out error of a solution fitted elsewhere, without its rows.
+  std::vector<double> SquaredErrors(const RidgeSolution& solution, int from = 0) const;
 
  private:
   friend class RidgeSolver;
@@ -64,7 +64,9 @@ class RidgeSolver {
   static absl::StatusOr<RidgeSolver> Create(const RidgeAccumulator& sums);
   // INVALID_ARGUMENT for a lambda that is not positive and finite; INTERNAL when the matrix is not positive
   // definite (too small a lambda for the rows there are).
-  absl::StatusOr<RidgeSolution> Solve(double lambda) const;
+  absl::StatusOr<RidgeSolution> Solve(double lambda) const { return Solve(lambda, 0, d_out_); }
+  // The same for the labels [from, to) alone.
+  absl::StatusOr<RidgeSolution> Solve(double lambda, int from, int to) const;
   double mean_feature_variance() const { return scale_; }
 
  private:
@@ -93,6 +95,10 @@ std::vector<double> DefaultLambdaGrid();
 // factorisation. Lambdas that cannot be solved are left out; INTERNAL when none can.
 absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeAccumulator& fit, const RidgeAccumulator& held_out,
                                           const std::vector<double>& grid);
+
+// The same for the labels [from, to), `fit` holding the sums to fit on.
+absl::StatusOr<LambdaChoice> ChooseLambda(const RidgeSolver& fit, const RidgeAccumulator& held_out,
+                                          const std::vector<double>& grid, int from, int to);
 
 // Makes OpenBLAS run on the calling thread. Process-wide.
 void PinBlas();

@@ -76,7 +76,7 @@ CachePolicy Int8OmissionPolicy(const PolicyContext& context, const std::vector<i
   CachePolicy policy =
       WithBytes(context, context.ends, Int8Bytes(context.set.layout(), MiddleCells(context), shipped.size()));
   policy.groups = groups;
-  policy.name = fmt::format("int8 anchors, groups {} omitted", fmt::join(groups, "+"));
+  policy.name = fmt::format("int8 anchors, {} of {} groups omitted", groups.size(), context.set.groups().size());
   policy.key = fmt::format("int8 rebuild {} {} {}", context.set.digest(), fmt::join(groups, "+"), EndsName(context.ends));
   policy.decode = [context, profile, shipped](const KvBlock& exact) -> absl::StatusOr<KvBlock> {
     KvBlock cache = exact;

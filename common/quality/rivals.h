@@ -14,7 +14,7 @@ namespace riskkv {
 
 // One way to send a request's cache. Between the ends rows are omitted or coded; the ends are exact and counted.
 struct CachePolicy {
-  std::string name;         // "int8", "int8 anchors, groups 0+3 omitted"
+  std::string name;         // "int8", "int8 anchors, 2 of 7 groups omitted"
   std::string key;          // RiskMeter::MeasureCache
   std::vector<int> groups;  // omitted
   EndsPolicy ends;

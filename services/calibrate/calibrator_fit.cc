@@ -1,4 +1,5 @@
 // The pass over the fit windows: see calibrator.h.
+#include <algorithm>
 #include <cstring>
 
 #include "common/base/digest.h"

@@ -1,4 +1,6 @@
 // Risks, path, probe bounds and gates of one layout: see calibrator.h.
+#include <algorithm>
+
 #include "common/base/status.h"
 #include "common/quality/probe_bounds.h"
 #include "fmt/format.h"

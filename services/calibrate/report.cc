@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <tuple>
 
 #include "common/base/status.h"
 #include "common/predictor/mapped_file.h"

@@ -57,8 +57,8 @@ absl::StatusOr<std::map<std::string, std::string>> RenderPlots(const std::vector
   std::map<std::string, std::string> pictures;
   for (const Plot& plot : plots) {
     const std::string script = fmt::format(
-        "set terminal svg size 640,400 dynamic font 'sans-serif,12' background 'white' noenhanced name '{0}'\n"
-        "set output '{0}.svg'\nset border 3 lc rgb '#444444'\nset tics nomirror\nset grid ytics lc rgb '#e4e4e4'\n{1}",
+        "set terminal svg size 640,420 dynamic font 'sans-serif,12' background 'white' noenhanced name '{0}'\n"
+        "set output '{0}.svg'\nset border 3 lc rgb '#444444'\nset tics nomirror\nset key tmargin center horizontal\nset grid ytics lc rgb '#e4e4e4'\n{1}",
         plot.name, plot.script);
     RETURN_IF_ERROR(WriteFileAtomically(fmt::format("{}/{}.gp", folder, plot.name), script));
     RETURN_IF_ERROR(RunGnuplot(folder, plot.name + ".gp", "gnuplot.log"));

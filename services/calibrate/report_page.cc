@@ -1,6 +1,7 @@
 // The page: see report.h. Plain HTML with its style and pictures inside; no script.
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 #include "absl/strings/escaping.h"
 #include "fmt/format.h"

@@ -1,6 +1,8 @@
 // The report's plots as gnuplot scripts: see report.h. Changes of NLL are in thousandths of a nat per token.
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <tuple>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -33,12 +35,12 @@ Plot RiskPlot(const ReportInput& in) {
   std::string data, ticks;
   for (std::size_t g = 0; g < in.result.path.singles.size(); ++g) {
     data += fmt::format("{} {}\n", g, Share(in.result.path.singles[g].select));
-    ticks += fmt::format("{}'{}\\n{}' {}", g == 0 ? "" : ", ", g,
+    ticks += fmt::format("{}\"{}\\n{}\" {}", g == 0 ? "" : ", ", g,
                          fmt::join(in.result.set->groups()[g].spec.targets, ","), g);
   }
   std::string script = "$d << EOD\n" + data + "EOD\n" + BudgetLines(in.options);
   script += fmt::format(
-      "set xtics ({})\nset xlabel 'group, and the layers it omits'\nset ylabel 'change of NLL, 1/1000 nat per token'\n"
+      "set xtics ({})\nset bmargin 5\nset xlabel 'group, and the layers it omits' offset 0,-1\nset ylabel 'change of NLL, 1/1000 nat per token'\n"
       "set xrange [-0.6:{}]\nset xzeroaxis lc rgb '#bbbbbb'\nunset key\n"
       "plot $d using 1:2:3:4 with yerrorbars pt 7 ps 0.9 lw 1.6 lc rgb '{}'\n",
       ticks, static_cast<double>(in.result.path.singles.size()) - 0.4, kBlue);
@@ -64,7 +66,7 @@ Plot PathPlot(const ReportInput& in) {
   if (!confirm.empty()) script += "$confirm << EOD\n" + confirm + "EOD\n";
   script += BudgetLines(in.options);
   script += "set xlabel 'bytes of a request not sent, %'\nset ylabel 'change of NLL, 1/1000 nat per token'\n"
-            "set xzeroaxis lc rgb '#bbbbbb'\nset key top left offset 2,-1\nset offsets 1.5,1.5,0,0\n";
+            "set xzeroaxis lc rgb '#bbbbbb'\nset offsets 1.5,1.5,0,0\n";
   script += fmt::format(
       "plot $select using ($1-0.2):2:3:4 with yerrorbars pt 7 ps 0.8 lw 1.5 lc rgb '{0}' title 'select, 95 %', "
       "$select using ($1-0.2):5 with lines lw 1.4 dt 3 lc rgb '{0}' title 'select, upper 90 %'",
@@ -92,7 +94,7 @@ Plot LayerPlot(const ReportInput& in) {
   }
   std::string script = "$d << EOD\n" + data + "EOD\n";
   script += fmt::format(
-      "set xlabel 'omitted layer'\nset ylabel 'squared error, % of the variance'\nset yrange [0:*]\nset key top left\n"
+      "set xlabel 'omitted layer'\nset ylabel 'squared error, % of the variance'\nset yrange [0:*]\n"
       "set boxwidth 0.38\nset style fill solid 0.85\nset xtics 2\n"
       "plot $d using ($1-0.2):2 with boxes lc rgb '{0}' title 'K, mean', $d using ($1+0.2):4 with boxes lc rgb '{1}' title "
       "'V, mean', $d using ($1-0.2):3 with points pt 6 ps 0.6 lc rgb '{0}' title '90 % of tokens below', "
@@ -124,7 +126,7 @@ Plot TokenPlot(const ReportInput& in) {
     ++n;
   }
   script += "set xlabel 'token after the move'\nset ylabel 'change of NLL, 1/1000 nat per token'\n"
-            "set xzeroaxis lc rgb '#bbbbbb'\nset key top right\nset xrange [0:*]\nplot " + plots + "\n";
+            "set xzeroaxis lc rgb '#bbbbbb'\nset xrange [0:*]\nplot " + plots + "\n";
   return {"tokens", "Where the risk sits",
           "Mean change of NLL along the scored tokens, in bins, over the " + in.result.comparison.split +
               " windows. It fades when later tokens lean on cells computed after the move.",
@@ -149,7 +151,7 @@ Plot RequestPlot(const ReportInput& in) {
                          split, colour, split);
   }
   script += "set xlabel 'change of NLL of one request, 1/1000 nat per token'\nset ylabel 'requests below, %'\n"
-            "set yrange [0:100]\nset yzeroaxis lc rgb '#bbbbbb'\nset key bottom right\nplot " + plots + "\n";
+            "set yrange [0:100]\nset yzeroaxis lc rgb '#bbbbbb'\nplot " + plots + "\n";
   return {"requests", "What single requests lose",
           fmt::format("Distribution over requests with groups {} omitted. A budget is a promise about the mean, not about each "
                       "request.",
@@ -166,30 +168,38 @@ Plot LambdaPlot(const ReportInput& in) {
     plots += fmt::format("{}$g{} using 1:2 with linespoints pt 7 ps 0.5 lw 1.4 title 'group {}'", g == 0 ? "" : ", ", g, g);
   }
   script += "set logscale x\nset format x '10^{%L}'\nset termoption enhanced\nset xlabel 'lambda, of the mean variance of a feature'\n"
-            "set ylabel 'held-out squared error, % of the variance'\nset key outside right\nplot " + plots + "\n";
+            "set ylabel 'held-out squared error, % of the variance'\nplot " + plots + "\n";
   return {"lambda", "Choice of lambda", "Error on held-out fit windows by ridge strength; the lowest point of each curve is used.",
           script};
 }
 
 Plot RivalPlot(const ReportInput& in) {
-  std::string path, rivals;
+  constexpr const char* kColours[] = {kOrange, kGreen, kPurple, kGrey};
+  std::string path, data, plots;
+  std::size_t n = 0;
   for (const PolicyResult& p : in.result.comparison.policies) {
     const RiskStats& s = p.measurement.stats;
     const std::string row = fmt::format(
-        "{:.4f} {:.5f} {:.5f} {:.5f} \"{}\"\n",
+        "{:.4f} {:.5f} {:.5f} {:.5f}\n",
         static_cast<double>(p.policy.full_bytes) / static_cast<double>(std::max<int64_t>(1, p.policy.sent_bytes)),
-        100 * PerplexityChange(s.mean), 100 * PerplexityChange(s.low95), 100 * PerplexityChange(s.high95), p.policy.name);
-    (p.policy.name.rfind("groups ", 0) == 0 ? path : rivals) += row;
+        100 * PerplexityChange(s.mean), 100 * PerplexityChange(s.low95), 100 * PerplexityChange(s.high95));
+    if (p.policy.name.rfind("groups ", 0) == 0) {
+      path += row;
+      continue;
+    }
+    data += fmt::format("$r{} << EOD\n{}EOD\n", n, row);
+    plots += fmt::format(", $r{} using 1:2:3:4 with yerrorbars pt {} ps 1 lw 1.4 lc rgb '{}' title '{}'", n, 5 + 2 * (n % 5),
+                         kColours[n % std::size(kColours)], p.policy.name);
+    ++n;
   }
-  std::string script = "$path << EOD\n" + path + "EOD\n$rivals << EOD\n" + rivals + "EOD\n";
+  std::string script = "$path << EOD\n" + path + "EOD\n" + data;
   script += fmt::format(
-      "set xlabel 'times fewer bytes of a request, ends, scales and zero points counted'\n"
-      "set ylabel 'change of perplexity, %'\nset xzeroaxis lc rgb '#bbbbbb'\nset key top left\nset offsets 0.1,0.5,0,0\n"
+      "set xlabel 'times fewer bytes of a request; ends, scales and zero points counted'\n"
+      "set ylabel 'change of perplexity, %'\nset xzeroaxis lc rgb '#bbbbbb'\nset offsets 0.1,0.1,0,0\n"
+      "set key tmargin center maxcols 2\n"
       "plot $path using 1:2:3:4 with yerrorbars pt 7 ps 0.7 lw 1.3 lc rgb '{0}' title 'omission alone (the path)', "
-      "$path using 1:2 with lines lc rgb '{0}' notitle, "
-      "$rivals using 1:2:3:4 with yerrorbars pt 9 ps 0.9 lw 1.3 lc rgb '{1}' title 'rivals', "
-      "$rivals using 1:2:5 with labels left offset 0.8,0.5 font ',10' tc rgb '{1}' notitle\n",
-      kBlue, kPurple);
+      "$path using 1:2 with lines lc rgb '{0}' notitle{1}\n",
+      kBlue, plots);
   return {"rivals", "Against the simple rivals",
           "Right is fewer bytes, down is better. All on the same " + in.result.comparison.split +
               " windows through the same import and scoring; bars are 95 % intervals.",
@@ -219,7 +229,7 @@ Plot LayoutPlot(const ReportInput& in) {
   add(in.result.set->info().layout, in.result.path, in.result.set->groups(), confirm ? in.result.confirmed : in.result.measured);
   for (const LayoutResult& l : in.result.comparison.layouts) add(l.name, l.path, l.groups, confirm ? l.confirm : l.select);
   script += BudgetLines(in.options);
-  script += "set xlabel 'layers omitted, % of all'\nset ylabel 'change of NLL, 1/1000 nat per token'\nset key top left offset 2,-1\n"
+  script += "set xlabel 'layers omitted, % of all'\nset ylabel 'change of NLL, 1/1000 nat per token'\n"
             "set xzeroaxis lc rgb '#bbbbbb'\nplot " + plots + "\n";
   return {"layouts", "Other layouts of anchors and targets",
           "Each layout along its own path, on the " + in.result.comparison.split + " windows.",

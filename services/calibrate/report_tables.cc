@@ -1,5 +1,6 @@
 // The report's CSV files: see report.h. Fields hold no commas, quotes or newlines but titles, which are quoted.
 #include <algorithm>
+#include <tuple>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"

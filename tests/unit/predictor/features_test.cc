@@ -140,6 +140,32 @@ TEST(GroupFitter, GoesOnFromItsCheckpoint) {
   EXPECT_FALSE(second.Restore(&too_short));
 }
 
+// Groups that share their anchors share sums, and get the predictors they would get alone.
+TEST(GroupFitter, SharedAnchorsGiveThePredictorsOfEachGroupAlone) {
+  const KvLayout layout = Layout(RopePairing::kNone, 10);
+  ASSERT_OK_AND_ASSIGN(const GroupLayout shared, MakeGroupLayout("all-anchors", 10));
+  GroupFitter together(layout, shared.groups, 2), first(layout, {shared.groups[0]}, 1), second(layout, {shared.groups[1]}, 1);
+  for (uint32_t w = 0; w < 5; ++w) {
+    KvBlock block = KvBlock::Make(layout, {0, 80}, AllLayers(layout));
+    uint32_t state = 40 + w;
+    for (uint16_t& v : block.data)
+      v = FloatToHalf(static_cast<float>((state = state * 1664525u + 1013904223u) >> 16) / 65536.0f);
+    ASSERT_OK_AND_ASSIGN(const PreRopeBlock rows, UndoRope(layout, block));
+    for (GroupFitter* f : {&together, &first, &second}) f->Add(rows, 0, 80, w == 2);
+  }
+  ASSERT_OK_AND_ASSIGN(const auto both, together.Solve({1e-2, 1e-1}));
+  ASSERT_OK_AND_ASSIGN(const auto a, first.Solve({1e-2, 1e-1}));
+  ASSERT_OK_AND_ASSIGN(const auto b, second.Solve({1e-2, 1e-1}));
+  ASSERT_EQ(both.size(), 2u);
+  for (const auto& [found, alone] : {std::pair{&both[0], &a[0]}, std::pair{&both[1], &b[0]}}) {
+    EXPECT_EQ(found->lambda.lambda, alone->lambda.lambda);
+    EXPECT_NEAR(found->info.held_out_error, alone->info.held_out_error, 1e-9);
+    ASSERT_EQ(found->tensors.b.size(), alone->tensors.b.size());
+    for (std::size_t i = 0; i < alone->tensors.b.size(); ++i) EXPECT_NEAR(found->tensors.b[i], alone->tensors.b[i], 1e-5);
+    EXPECT_NEAR(found->info.layers[1].v_variance, alone->info.layers[1].v_variance, 1e-9);
+  }
+}
+
 // Six layers whose targets are linear in their anchors, whatever the number of threads.
 TEST(GroupFitter, FindsALinearModelAndDoesNotDependOnThreads) {
   const KvLayout layout = Layout(RopePairing::kNone, 10);
