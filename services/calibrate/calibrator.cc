@@ -84,7 +84,7 @@ absl::StatusOr<CalibrationResult> Calibrator::Run(const Splits& splits) {
   RETURN_IF_ERROR(Admit(work, layout));
   AddProfiles(layout);
   RETURN_IF_ERROR(Finish(splits, work));
-  if (!options_.report.empty()) RETURN_IF_ERROR(Compare(work));
+  if (!options_.report.empty()) RETURN_IF_ERROR(Compare(splits, work));
   CalibrationResult& r = work.result;
   r.measured = std::move(layout.select);
   r.confirmed = std::move(layout.confirm);

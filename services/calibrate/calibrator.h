@@ -68,9 +68,10 @@ class Calibrator {
   void AddProfiles(LayoutRun& layout);
 
   // calibrator_compare.cc: what a report has beside
-  absl::Status Compare(Work& work);
+  absl::Status Compare(const Splits& splits, Work& work);
   absl::Status ComparePolicies(Work& work, LayoutRun& layout, RiskMeter& meter);
   absl::Status CompareDtypes(Work& work, LayoutRun& layout, RiskMeter& meter);
+  absl::Status CompareHistories(const TextFile& text, Work& work, LayoutRun& layout);
   absl::Status CompareLayouts(Work& work);
 
   TimedEngine engine_;

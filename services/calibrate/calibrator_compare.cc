@@ -26,9 +26,18 @@ std::set<std::vector<int>> Landmarks(const RiskPath& path, const std::vector<Bud
   return marks;
 }
 
+// The largest topology that a budget got; all groups of the path when none got any.
+std::vector<int> LargestAdmitted(const RiskPath& path, const std::vector<BudgetResult>& budgets) {
+  std::vector<int> groups;
+  for (const BudgetResult& b : budgets) {
+    if (b.groups.size() > groups.size()) groups = b.groups;
+  }
+  return groups.empty() ? path.prefixes.back().groups : groups;
+}
+
 }  // namespace
 
-absl::Status Calibrator::Compare(Work& work) {
+absl::Status Calibrator::Compare(const Splits& splits, Work& work) {
   LayoutRun& layout = work.layouts.front();
   Comparison& comparison = work.result.comparison;
   RiskMeter& meter = work.confirm_meter ? *work.confirm_meter : *work.select_meter;
@@ -44,6 +53,7 @@ absl::Status Calibrator::Compare(Work& work) {
     comparison.trials = TryGates(candidates, options_.epsilons, engine_.facts().fingerprint.layout.bytes_per_token(),
                                  {options_.trials, 400, options_.seed});
   }
+  RETURN_IF_ERROR(CompareHistories(work.confirm_meter ? *splits.confirm : splits.select, work, layout));
   return CompareLayouts(work);
 }
 
@@ -70,11 +80,7 @@ absl::Status Calibrator::ComparePolicies(Work& work, LayoutRun& layout, RiskMete
 
 // The largest admitted topology (all groups, when none was) with weights of both types.
 absl::Status Calibrator::CompareDtypes(Work& work, LayoutRun& layout, RiskMeter& meter) {
-  std::vector<int> groups;
-  for (const BudgetResult& b : layout.budgets) {
-    if (b.groups.size() > groups.size()) groups = b.groups;
-  }
-  if (groups.empty()) groups = layout.path.prefixes.back().groups;
+  const std::vector<int> groups = LargestAdmitted(layout.path, layout.budgets);
   for (const char* dtype : {"fp32", "fp16"}) {
     ASSIGN_OR_RETURN(std::string bytes, SerializePredictorSet(engine_.facts().fingerprint, layout.trial->info(),
                                                               layout.tensors, WeightTypeOf(dtype)));
@@ -83,6 +89,33 @@ absl::Status Calibrator::CompareDtypes(Work& work, LayoutRun& layout, RiskMeter&
     ASSIGN_OR_RETURN(Measurement m, meter.Measure(backend_, uploaded->handle(), *set,
                                                   CandidateProfile(*set, groups, options_.ends)));
     work.result.comparison.dtypes.push_back({dtype, groups, std::move(m)});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Calibrator::CompareHistories(const TextFile& text, Work& work, LayoutRun& layout) {
+  const KvLayout& shape = layout.trial->layout();
+  const Profile profile = CandidateProfile(*layout.trial, LargestAdmitted(layout.path, layout.budgets), options_.ends);
+  const int limit = static_cast<int>((work.confirm_meter ? work.confirm : work.select).windows.size());
+  for (int history : options_.histories) {
+    HistoryResult result;
+    result.history = history;
+    result.groups = profile.groups;
+    const int64_t cells = history - 1;
+    result.rebuilt_cells = RebuiltRange(options_.ends, cells).size();
+    result.full_bytes = FullBytes(shape, cells);
+    result.sent_bytes = SentBytes(shape, profile, cells);
+    const absl::StatusOr<WindowSet> windows =
+        CutWindows(engine_, text, {history, options_.shape.horizon}, options_.seed, limit);
+    if (windows.ok()) {
+      result.windows_available = windows->available;
+      RiskMeter meter(engine_, *work.store, *windows, fmt::format("history {}", history),
+                      {options_.resamples, options_.seed}, progress_);
+      ASSIGN_OR_RETURN(result.measurement, meter.Measure(backend_, layout.uploaded->handle(), *layout.trial, profile));
+    } else if (!absl::IsInvalidArgument(windows.status())) {
+      return windows.status();
+    }
+    work.result.comparison.histories.push_back(std::move(result));
   }
   return absl::OkStatus();
 }

@@ -69,6 +69,10 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
   c->add_option("--resamples", o->resamples, "of the bootstrap");
   c->add_option("--report", o->report,
                 "folder for report.json, tables as CSV and index.html: rivals, weight types, layouts, gates (more scoring)");
+  c->add_option("--report-history", o->histories,
+                "other lengths of history that the report measures what was admitted at, e.g. 128,2048")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 1 << 20));
   c->add_option("--trials", o->trials, "resamples of Table II")->check(CLI::Range(1, 1000000));
   c->add_option("--work", o->work_dir,
                 "folder that keeps results as they come, for an interrupted run to go on from (12 MB a window of SmolLM2); "

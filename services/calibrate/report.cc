@@ -112,6 +112,21 @@ json LayoutsJson(const std::vector<LayoutResult>& layouts) {
   return j;
 }
 
+json HistoriesJson(const std::vector<HistoryResult>& histories) {
+  json j = json::array();
+  for (const HistoryResult& h : histories) {
+    json one = MeasurementJson(h.measurement);
+    one.update({{"history", h.history},
+                {"groups", h.groups},
+                {"rebuilt_cells", h.rebuilt_cells},
+                {"sent_bytes", h.sent_bytes},
+                {"full_bytes", h.full_bytes},
+                {"windows_available", h.windows_available}});
+    j.push_back(std::move(one));
+  }
+  return j;
+}
+
 json LambdaJson(const std::vector<FittedGroup>& fitted) {
   json j = json::array();
   for (const FittedGroup& g : fitted) {
@@ -235,6 +250,7 @@ nlohmann::json ReportJson(const ReportInput& in) {
           {"compared_on", r.comparison.split},
           {"rivals", PoliciesJson(r.comparison.policies)},
           {"weight_types", std::move(dtypes)},
+          {"histories", HistoriesJson(r.comparison.histories)},
           {"layouts", LayoutsJson(r.comparison.layouts)},
           {"lambda", LambdaJson(r.fitted)},
           {"time",

@@ -162,6 +162,28 @@ std::string RivalsHtml(const ReportInput& in) {
                    rows);
 }
 
+std::string HistoriesHtml(const ReportInput& in) {
+  if (in.result.comparison.histories.empty()) return "";
+  std::vector<std::vector<std::string>> rows;
+  auto add = [&](int history, int64_t omitted, int64_t full, const RiskStats& s) {
+    const std::string none = "-";
+    const bool measured = s.windows > 0;
+    rows.push_back({fmt::format("{}", history), fmt::format("{}", s.windows),
+                    Percent(static_cast<double>(omitted) / static_cast<double>(std::max<int64_t>(1, full))),
+                    measured ? Nats(s.mean) : none, measured ? Interval(s.low95, s.high95) : none,
+                    measured ? Nats(s.p90) : none, measured ? Nats(s.worst) : none});
+  };
+  const std::vector<int> groups = FocusGroups(in.result);
+  for (const TopologyRow& r : TableOne(in)) {
+    if (r.groups == groups && r.split == in.result.comparison.split)
+      add(in.result.shape.history, r.omitted_bytes, r.full_bytes, r.stats);
+  }
+  for (const HistoryResult& h : in.result.comparison.histories)
+    add(h.history, h.full_bytes - h.sent_bytes, h.full_bytes, h.measurement.stats);
+  return fmt::format("<h2>Length of history, groups {} omitted</h2>\n", GroupList(groups)) +
+         HtmlTable({"tokens", "requests", "bytes not sent", "change of NLL", "95 %", "p90", "worst"}, rows);
+}
+
 std::string LayoutsHtml(const ReportInput& in) {
   if (in.result.comparison.layouts.empty()) return "";
   std::vector<std::vector<std::string>> rows;
@@ -247,7 +269,7 @@ std::string ReportPage(const ReportInput& in, const std::vector<Plot>& plots,
   out += "<h2>Table III: size of the predictors</h2>\n" + TableThreeHtml(in);
   if (!in.result.comparison.policies.empty())
     out += "<h2>Rivals, on the " + in.result.comparison.split + " windows</h2>\n" + RivalsHtml(in);
-  return out + LayoutsHtml(in) + WorstHtml(in) + HowMade(in) + "</body></html>\n";
+  return out + HistoriesHtml(in) + LayoutsHtml(in) + WorstHtml(in) + HowMade(in) + "</body></html>\n";
 }
 
 }  // namespace riskkv::calibrate

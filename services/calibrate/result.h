@@ -59,13 +59,23 @@ struct DtypeResult {
   Measurement measurement;
 };
 
+// The same groups at another length of history; no windows where the text has none so long.
+struct HistoryResult {
+  int history = 0;
+  std::vector<int> groups;
+  int64_t rebuilt_cells = 0, sent_bytes = 0, full_bytes = 0;
+  int windows_available = 0;
+  Measurement measurement;
+};
+
 // What a report compares beside the calibration itself. `split` is what all of it is measured on: "confirm" where there is
 // one, else "select".
 struct Comparison {
   std::string split;
   std::vector<PolicyResult> policies;  // omission along the path first, then the rivals
   std::vector<DtypeResult> dtypes;
-  std::vector<LayoutResult> layouts;  // the others, in the order asked for
+  std::vector<HistoryResult> histories;  // options.histories
+  std::vector<LayoutResult> layouts;     // the others, in the order asked for
   std::vector<GateTrials> trials;     // empty without a confirmation split
 };
 

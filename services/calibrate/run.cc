@@ -62,6 +62,12 @@ absl::StatusOr<std::string> WriteSelectionSet(const CalibrateOptions& options) {
   return WritePredictorSet(bytes, options.out);
 }
 
+int Longest(const WindowShape& shape, const std::vector<int>& histories) {
+  int longest = shape.history;
+  for (int history : histories) longest = std::max(longest, history);
+  return longest;
+}
+
 // Where an interrupted run is gone on from; empty where it is not.
 std::string WorkFolder(const CalibrateOptions& options) {
   if (!options.work_dir.empty() || options.report.empty()) return options.work_dir;
@@ -84,7 +90,7 @@ absl::Status Calibrate(const CalibrateOptions& asked) {
     return absl::InvalidArgumentError("--fit and --select name the texts");
   ASSIGN_OR_RETURN(const Splits splits, ReadSplits(options));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   MakeEngine(options.engine, options.shape.length() + 64));
+                   MakeEngine(options.engine, Longest(options.shape, options.histories) + options.shape.horizon + 64));
   ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend, MakeBackend(options.engine.threads));
   RealClock clock;
   InterruptGuard guard(*engine);
@@ -119,10 +125,8 @@ absl::Status EvaluateSet(const EvaluateOptions& asked) {
     if (auto found = set->FindProfile(options.profile); !found.ok()) return found.status();
   }
   ASSIGN_OR_RETURN(const TextFile text, ReadArticles(options.text));
-  int longest = options.shape.history;
-  for (int history : options.histories) longest = std::max(longest, history);
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                   MakeEngine(options.engine, longest + options.shape.horizon + 64));
+                   MakeEngine(options.engine, Longest(options.shape, options.histories) + options.shape.horizon + 64));
   ASSIGN_OR_RETURN(const std::unique_ptr<kernels::Backend> backend, MakeBackend(options.engine.threads));
   RealClock clock;
   InterruptGuard guard(*engine);

@@ -48,6 +48,7 @@ class ReportTest : public ::testing::Test {
     s.options.resamples = 500;
     s.options.trials = 30;
     s.options.report = "asked for";
+    s.options.histories = {50, 5000};
     s.options.layouts = {"paper", "one-anchor", "all-anchors"};
     ASSERT_OK_AND_ASSIGN(s.splits.fit, ParseArticles(Articles(1, 8, "Fit"), "fit.txt"));
     ASSERT_OK_AND_ASSIGN(s.splits.select, ParseArticles(Articles(2, 5, "Select <b> & \"c\""), "select.txt"));
@@ -98,6 +99,10 @@ TEST_F(ReportTest, ComparesOnTheHeldWindows) {
   EXPECT_EQ(c.dtypes[0].measurement.stats.mean, result().confirmed.at("0+1").stats.mean) << "the set's own weights";
   EXPECT_EQ(c.dtypes[1].dtype, "fp16");
   EXPECT_EQ(c.dtypes[1].measurement.windows.size(), windows);
+  ASSERT_EQ(c.histories.size(), 2u);
+  EXPECT_EQ(c.histories[0].rebuilt_cells, 29);
+  EXPECT_GT(c.histories[0].measurement.stats.windows, 0);
+  EXPECT_EQ(c.histories[1].measurement.stats.windows, 0) << "no article is so long: said, not failed";
   ASSERT_EQ(c.layouts.size(), 2u);
   EXPECT_EQ(c.layouts[0].name, "one-anchor");
   EXPECT_EQ(c.layouts[0].groups.size(), 3u);
