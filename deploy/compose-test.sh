@@ -110,7 +110,7 @@ done
   die "the coordinator does not list both workers" "$(cat "$work/workers.json")"
 
 check="$(python_with_pip) $here/lib/compose_check.py"
-tokens=500
+tokens=1500  # half a minute, so that it still runs when a busy machine gets round to moving it
 say "starting a generation of $tokens tokens on worker-a"
 rpc "$worker_a" riskkv.v1.Generation/Generate "{
   \"prompt\": \"The history of the railway in the north of England begins with the horse-drawn waggonways of the collieries.\",
@@ -138,7 +138,7 @@ follow() {  # ADDRESS
 say "following it from outside, at $worker_a"
 follow "$worker_a" &
 follower=$!
-sleep 3
+sleep 1
 move compose-exact worker-b "$epoch" MODE_FULL ''
 if [ $short = 0 ]; then
   sleep 3
