@@ -101,4 +101,22 @@ absl::StatusOr<int64_t> MemoryStore::PruneJobs(absl::Time before, int64_t keep) 
   return removed;
 }
 
+absl::StatusOr<std::vector<OwnerRecord>> MemoryStore::ListOwners(const std::string& after, int limit) {
+  MutexLock lock(mu_);
+  std::vector<OwnerRecord> result;
+  for (auto it = owners_.upper_bound(after); it != owners_.end() && result.size() < static_cast<std::size_t>(limit); ++it) {
+    result.push_back(it->second);
+  }
+  return result;
+}
+
+absl::StatusOr<bool> MemoryStore::RemoveOwner(const OwnerRecord& record) {
+  MutexLock lock(mu_);
+  if (record.revision == 0 || RevisionIn(owners_, record.request_id) != record.revision) return false;
+  for (const auto& [id, job] : jobs_) {
+    if (job.spec.request_id == record.request_id) return false;
+  }
+  return owners_.erase(record.request_id) > 0;
+}
+
 }  // namespace riskkv

@@ -21,6 +21,8 @@ class MemoryStore : public Store {
   absl::StatusOr<Revisions> Commit(const Transaction& transaction) override;
   absl::StatusOr<std::map<std::string, int64_t>> Counters(const std::string& prefix) override;
   absl::StatusOr<int64_t> PruneJobs(absl::Time before, int64_t keep) override;
+  absl::StatusOr<std::vector<OwnerRecord>> ListOwners(const std::string& after, int limit) override;
+  absl::StatusOr<bool> RemoveOwner(const OwnerRecord& record) override;
 
  private:
   Mutex mu_;

@@ -211,4 +211,27 @@ absl::StatusOr<int64_t> SqliteStore::PruneJobs(absl::Time before, int64_t keep) 
   return db->Changes();
 }
 
+absl::StatusOr<std::vector<OwnerRecord>> SqliteStore::ListOwners(const std::string& after, int limit) {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(SqliteDb * db, Db());
+  std::vector<OwnerRecord> result;
+  RETURN_IF_ERROR(Judge(db->Run("SELECT request_id, body, revision FROM owners WHERE request_id > ? ORDER BY request_id LIMIT ?",
+                                {after, int64_t{limit}}, [&](const SqlRow& row) -> absl::Status {
+                                  ASSIGN_OR_RETURN(OwnerRecord record, ParseOwnerRecord(row.Text(1), "owner record of " + row.Text(0)));
+                                  record.revision = static_cast<uint64_t>(row.Int(2));
+                                  result.push_back(std::move(record));
+                                  return absl::OkStatus();
+                                })));
+  return result;
+}
+
+absl::StatusOr<bool> SqliteStore::RemoveOwner(const OwnerRecord& record) {
+  MutexLock lock(mu_);
+  ASSIGN_OR_RETURN(SqliteDb * db, Db());
+  RETURN_IF_ERROR(Judge(db->Run("DELETE FROM owners WHERE request_id = ?1 AND revision = ?2 AND NOT EXISTS "
+                                "(SELECT 1 FROM jobs WHERE request_id = ?1)",
+                                {record.request_id, AsInt(record.revision)})));
+  return db->Changes() == 1;
+}
+
 }  // namespace riskkv

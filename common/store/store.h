@@ -6,8 +6,8 @@
 //
 // Threading: every method is thread-safe and may block on the disk or the network.
 // Errors: NOT_FOUND; ABORTED (EPOCH_CONFLICT) when a compared record changed: read again; RESOURCE_EXHAUSTED (DISK_FULL), nothing
-// was written; UNAVAILABLE (STORE_UNAVAILABLE): a transaction may or may not have been written, so only a later read of the same
-// store tells; FAILED_PRECONDITION (NOT_LEADER): another coordinator holds the store; DATA_LOSS (CORRUPT_FILE) naming the record.
+// was written; UNAVAILABLE (STORE_UNAVAILABLE): a transaction may or may not have been written (in etcd: may still be), so only a later
+// compare-and-swap of the same records settles it; FAILED_PRECONDITION (NOT_LEADER): another coordinator holds the store; DATA_LOSS (CORRUPT_FILE) naming the record.
 #ifndef RISKKV_COMMON_STORE_STORE_H_
 #define RISKKV_COMMON_STORE_STORE_H_
 
@@ -30,7 +30,8 @@ struct Transaction {
   std::map<std::string, int64_t> add;  // counters raised in the same transaction
 };
 
-// Revisions of what was written; 0 for what was not part of the transaction.
+// Revisions of what was written; 0 for what was not part of the transaction. They grow with each write of a record and are never 0, by
+// steps that are the store's own.
 struct Revisions {
   uint64_t owner = 0;
   uint64_t job = 0;
@@ -48,8 +49,10 @@ class Store {
 
   // Raised by one each time a store is opened: a coordinator's term.
   virtual uint64_t leader_term() const = 0;
-  // What it is, for messages: "memory", "sqlite:/path".
+  // What it is, for messages: "memory", "sqlite:/path", "etcd:host:port".
   virtual std::string name() const = 0;
+  // OK while this process may write; NOT_LEADER once another one leads, or may. Asks nobody.
+  virtual absl::Status Leading() const { return absl::OkStatus(); }
 
   virtual absl::StatusOr<OwnerRecord> GetOwner(const std::string& request_id) = 0;
   virtual absl::StatusOr<JobRecord> GetJob(const std::string& migration_id) = 0;
@@ -60,9 +63,14 @@ class Store {
   // Removes terminal jobs last updated before `before`, and the oldest terminal ones beyond `keep`. Jobs that are not terminal are
   // never removed. Returns how many went.
   virtual absl::StatusOr<int64_t> PruneJobs(absl::Time before, int64_t keep) = 0;
+  // At most `limit` owner records whose request ids come after `after` (empty: from the first), by request id.
+  virtual absl::StatusOr<std::vector<OwnerRecord>> ListOwners(const std::string& after, int limit) = 0;
+  // Removes the record if it is still at its revision and no job names its request. False: it is, or must be, kept.
+  virtual absl::StatusOr<bool> RemoveOwner(const OwnerRecord& record) = 0;
 };
 
-// "memory" or "sqlite:PATH". INVALID_ARGUMENT for anything else; otherwise as the store's own Open.
+// "memory" or "sqlite:PATH", the stores of a single coordinator; etcd is opened by who won the lead (common/net/etcd_client.h).
+// INVALID_ARGUMENT for anything else; otherwise as the store's own Open.
 absl::StatusOr<std::unique_ptr<Store>> OpenStore(const std::string& spec);
 
 // Errors every store gives in the same way.
