@@ -135,6 +135,7 @@ JobRecord JobFrom(const json& j) {
   for (const json& e : j.at("events")) r.events.push_back(EventFrom(e));
   if (j.contains("outcome") && !j.at("outcome").is_null()) r.outcome = OutcomeFrom(j.at("outcome"));
   Read(j, "in_doubt", r.in_doubt);
+  Read(j, "cancelled", r.cancelled);
   r.accepted_at = TimeFrom(j, "accepted_at");
   r.updated_at = TimeFrom(j, "updated_at");
   return r;
@@ -195,6 +196,7 @@ std::string Serialise(const JobRecord& r) {
             {"events", std::move(events)},
             {"outcome", r.outcome ? ToJson(*r.outcome) : json()},
             {"in_doubt", r.in_doubt},
+            {"cancelled", r.cancelled},
             {"accepted_at", TimeJson(r.accepted_at)},
             {"updated_at", TimeJson(r.updated_at)}};
   return Dump(j);

@@ -181,6 +181,7 @@ struct JobRecord {
   std::vector<JobEvent> events;
   std::optional<Outcome> outcome;  // once terminal
   bool in_doubt = false;           // past its deadline with the store out of reach
+  bool cancelled = false;          // by its caller: no attempt may open or commit, under a later coordinator either
   absl::Time accepted_at;
   absl::Time updated_at;
   uint64_t revision = 0;  // the store's; 0: not stored yet. Not part of the JSON

@@ -108,7 +108,52 @@ absl::StatusOr<RequestInfo> Admission::Confirm(OwnerRecord& owner) const {
   return info;
 }
 
+namespace {
+
+// The recorded owner does not confirm the record; somebody else may.
+bool Unconfirmed(const absl::Status& status) {
+  const std::string reason = ReasonOf(status);
+  return reason == "NOT_OWNER" || reason == "BOOT_ID_CHANGED" || reason == "UNKNOWN_REQUEST" || reason == "UNKNOWN_WORKER" ||
+         reason == "PEER_UNREACHABLE" || reason == "EPOCH_CONFLICT" || reason == "SAME_WORKER";
+}
+
+}  // namespace
+
+absl::StatusOr<bool> Admission::FollowAhead(const std::string& request_id) const {
+  absl::StatusOr<OwnerRecord> owner = core_.store->GetOwner(request_id);
+  if (absl::IsNotFound(owner.status())) owner = ImplicitOwner(request_id, {});
+  RETURN_IF_ERROR(owner.status());
+  OwnerRecord next = *owner;
+  for (const RegisteredWorker& worker : core_.registry->All()) {
+    if (!worker.alive() || worker.info.name.boot_id == owner->owner.boot_id) continue;
+    absl::StatusOr<RequestInfo> info = core_.api->GetRequest(worker.info.name, request_id);
+    if (!info.ok() || info->moved || info->epoch <= next.epoch) continue;
+    next.owner = worker.info.name;
+    next.epoch = info->epoch;
+  }
+  if (next.epoch == owner->epoch) return false;
+  core_.log->critical(
+      "req={} worker {} holds epoch {}, the store {} says that {} owns it at epoch {}: the store went back in time; the worker wins",
+      request_id, next.owner.id, next.epoch, core_.store->name(), owner->owner.id, owner->epoch);
+  // What else the record says is of a time before that epoch: no attempt of then may commit, be resumed or rolled back.
+  next.open.reset();
+  next.last_committed.clear();
+  next.last_attempt = 0;
+  next.resumed = true;
+  next.rolled_back = false;
+  next.previous = {};
+  RETURN_IF_ERROR(core_.store->Commit({.owner = next}).status());
+  return true;
+}
+
 absl::StatusOr<Admitted> Admission::Check(const JobSpec& spec) const {
+  absl::StatusOr<Admitted> facts = CheckRecord(spec);
+  if (facts.ok() || !Unconfirmed(facts.status())) return facts;
+  ASSIGN_OR_RETURN(const bool ahead, FollowAhead(spec.request_id));
+  return ahead ? CheckRecord(spec) : facts;
+}
+
+absl::StatusOr<Admitted> Admission::CheckRecord(const JobSpec& spec) const {
   Admitted facts;
   ASSIGN_OR_RETURN(facts.owner, OwnerOf(spec.request_id));
   ASSIGN_OR_RETURN(facts.source, Source(spec, facts.owner));

@@ -24,7 +24,8 @@ class Admission {
   // What a caller can be told without looking anything up: BAD_ARGUMENT, LOSSY_NOT_ALLOWED. `plan_only`: id and epoch may be absent.
   static absl::Status CheckSpec(const JobSpec& spec, bool plan_only);
   // UNKNOWN_REQUEST, UNKNOWN_WORKER, PEER_UNREACHABLE, NOT_READY, SAME_WORKER, NOT_OWNER, BOOT_ID_CHANGED, EPOCH_CONFLICT, ALREADY_MIGRATING,
-  // REQUEST_FINISHED, MODEL_MISMATCH and its kin, PREDICTOR_MISSING and UNKNOWN_PROFILE for what is named.
+  // REQUEST_FINISHED, MODEL_MISMATCH and its kin, PREDICTOR_MISSING and UNKNOWN_PROFILE for what is named. OK means also that the
+  // recorded owner has confirmed the epoch to this process (protocol.md, 5).
   absl::StatusOr<Admitted> Check(const JobSpec& spec) const;
 
   // The owner record, or the implicit one of the worker whose boot id the request id contains. NOT_FOUND (UNKNOWN_REQUEST).
@@ -33,7 +34,11 @@ class Admission {
  private:
   absl::StatusOr<WorkerInfo> Source(const JobSpec& spec, const OwnerRecord& owner) const;
   absl::StatusOr<WorkerInfo> Destination(const JobSpec& spec, const OwnerRecord& owner) const;
-  // The owner confirms the epoch. A worker with a higher one wins: the store is older than it (a restored backup).
+  absl::StatusOr<Admitted> CheckRecord(const JobSpec& spec) const;
+  // The recorded owner does not confirm. True: a worker holds the request at a higher epoch than the store, which went back in time (a
+  // restored backup); the record says so now.
+  absl::StatusOr<bool> FollowAhead(const std::string& request_id) const;
+  // The owner confirms the epoch. A higher one at the owner itself wins as well.
   absl::StatusOr<RequestInfo> Confirm(OwnerRecord& owner) const;
 
   const CoreContext& core_;

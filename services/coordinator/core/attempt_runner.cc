@@ -98,6 +98,7 @@ void AttemptRunner::Handle(MoveEvent event) {
     ended_ = true;
     return;
   }
+  if (Told(event)) return;
   if (auto* stats = std::get_if<MoveStats>(&event.detail)) stats_ = *stats;
   // Only the owner record says COMMITTED and what follows.
   if (event.state > MigrationState::kPrepared || event.state < MigrationState::kReserved) return;

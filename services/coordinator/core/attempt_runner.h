@@ -40,8 +40,13 @@ class AttemptRunner {
   AttemptRunner(const CoreContext& core, Job* job, AttemptRecord attempt, RequestInfo request, Fingerprint fingerprint);
   // Opens, reserves, moves, decides, resumes.
   AttemptResult Run();
-  // After a restart of the coordinator: the attempt is committed and not resumed.
+  // --- after a restart of the coordinator ---
+  // The attempt is committed and not resumed.
   AttemptResult Continue();
+  // The attempt is open: joins the source where it is. NOT_LEADER in `why`: the source does not hold it; closed.
+  AttemptResult Rejoin();
+  // The attempt is closed: tells both, again.
+  AttemptResult TellClosed();
 
  private:
   absl::Status Reserve();
@@ -49,6 +54,7 @@ class AttemptRunner {
   // Takes what the source said; sets failure_ or ended_.
   void Drain();
   void Handle(MoveEvent event);
+  bool Told(const MoveEvent& event) const;
   void HandleStreamEnd(const absl::Status& status);
   // The attempt cannot go on: the stop reasons, the source's failure, a worker that is gone.
   absl::Status Trouble();
@@ -76,6 +82,7 @@ class AttemptRunner {
   std::unique_ptr<MovePump> pump_;
   absl::Status failure_;
   bool ended_ = false;
+  bool rejoined_ = false;
   std::optional<MoveStats> stats_;
   std::optional<absl::Duration> started_at_;
   std::optional<absl::Duration> paused_at_;

@@ -34,6 +34,10 @@ void Decide(JobRecord& job, const Fence& fence, Decision decision, const OwnerRe
   attempt->start_index = owner.start_index;
 }
 
+absl::Status Cancelled(const Job& job) {
+  return MakeError(absl::StatusCode::kAborted, "CANCELLED_BY_CALLER", fmt::format("migration {} was cancelled", job.id()));
+}
+
 OwnerRecord Nobody(const Fence& fence) { return ImplicitOwner(fence.request_id, {}); }
 
 }  // namespace
@@ -49,7 +53,8 @@ absl::Status Decisions::Open(Job& job, const AttemptRecord& attempt) const {
                    .attempt = attempt.attempt,
                    .destination = attempt.destination,
                    .leader_term = attempt.leader_term};
-  auto transition = [&](const OwnerRecord& record) -> absl::StatusOr<OwnerRecord> {
+  auto transition = [&, cancelled = job.cancel_requested()](const OwnerRecord& record) -> absl::StatusOr<OwnerRecord> {
+    if (cancelled) return Cancelled(job);
     if (record.owner.boot_id != attempt.source.boot_id) {
       return MakeError(absl::StatusCode::kAborted, "NOT_OWNER",
                        fmt::format("request {} is owned by {} (boot {}), not by {} (boot {})", record.request_id, record.owner.id,
@@ -93,7 +98,7 @@ absl::StatusOr<DecisionReply> Decisions::Prepared(Job* job, const Fence& fence, 
   auto transition = [&, cancelled = job->cancel_requested()](const OwnerRecord& r) -> absl::StatusOr<OwnerRecord> {
     ASSIGN_OR_RETURN(OwnerRecord next, CommitAttempt(r, fence, start_index));
     if (!cancelled) return next;
-    return MakeError(absl::StatusCode::kAborted, "CANCELLED_BY_CALLER", fmt::format("migration {} was cancelled", job->id()));
+    return Cancelled(*job);
   };
   absl::Duration before = clock_->Monotonic();
   auto written = job->Transact(*store_, Nobody(fence), transition, {.mutate = mutate});

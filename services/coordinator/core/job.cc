@@ -68,7 +68,8 @@ bool Job::Emit(uint32_t attempt, MigrationState state, uint64_t epoch, EventDeta
   return true;
 }
 
-// After UNAVAILABLE the store may hold what was to be written: then that is the truth, with what was added since.
+// After UNAVAILABLE the store may hold what was to be written, or may hold it later (etcd); after ABORTED it may be that the record is
+// what changed. What it holds is the truth, with what was added since.
 absl::Status Job::Reconcile(Store& store) {
   if (!uncertain_) return absl::OkStatus();
   absl::StatusOr<JobRecord> stored = store.GetJob(spec_.migration_id);
@@ -87,7 +88,7 @@ absl::Status Job::Reconcile(Store& store) {
 absl::Status Job::Write(Store& store, std::optional<OwnerRecord>& owner, JobRecord next, const Change& change) {
   absl::StatusOr<Revisions> written = store.Commit({.owner = owner, .job = next, .add = change.counters});
   if (!written.ok()) {
-    uncertain_ = absl::IsUnavailable(written.status());
+    uncertain_ = absl::IsUnavailable(written.status()) || absl::IsAborted(written.status());
     return written.status();
   }
   if (owner) owner->revision = written->owner;
@@ -118,11 +119,16 @@ absl::StatusOr<OwnerRecord> Job::Transact(Store& store, const OwnerRecord& absen
 
 absl::Status Job::Save(Store& store, const Change& change) {
   MutexLock lock(mu_);
-  RETURN_IF_ERROR(Reconcile(store));
-  JobRecord next = record_;
-  if (change.mutate) change.mutate(next, OwnerRecord());
-  std::optional<OwnerRecord> no_owner;
-  return Write(store, no_owner, std::move(next), change);
+  absl::Status last;
+  for (int i = 0; i < kMostTries; ++i) {
+    RETURN_IF_ERROR(Reconcile(store));
+    JobRecord next = record_;
+    if (change.mutate) change.mutate(next, OwnerRecord());
+    std::optional<OwnerRecord> no_owner;
+    last = Write(store, no_owner, std::move(next), change);
+    if (!absl::IsAborted(last)) return last;
+  }
+  return last;
 }
 
 Job::Batch Job::WaitEvents(uint64_t from_seq, absl::Duration timeout) const {

@@ -89,7 +89,7 @@ class Job {
   mutable Mutex mu_;
   mutable CondVar changed_;
   JobRecord record_ ABSL_GUARDED_BY(mu_);
-  bool uncertain_ ABSL_GUARDED_BY(mu_) = false;  // the last write may or may not have happened
+  bool uncertain_ ABSL_GUARDED_BY(mu_) = false;  // the stored record may be another than record_
   bool cancel_ ABSL_GUARDED_BY(mu_) = false;
   bool signalled_ ABSL_GUARDED_BY(mu_) = false;
 };

@@ -13,34 +13,49 @@ void JobRunner::Run() {
   if (absl::Status stop = StopReason(*job_); !stop.ok()) return Finish(MigrationState::kAborted, stop);
   // The world may have changed while the job waited for its turn.
   absl::StatusOr<Admitted> facts = admission_->Check(job_->spec());
-  if (!facts.ok()) {
-    bool ended = ReasonOf(facts.status()) == "REQUEST_FINISHED";
-    return Finish(ended ? MigrationState::kStayed : MigrationState::kFailed, facts.status());
-  }
-  epoch_ = facts->owner.epoch;
+  if (!facts.ok()) return Refused(facts.status());
+  Proceed(*facts, Mode::kUnspecified);
+}
+
+void JobRunner::Refused(const absl::Status& why) {
+  Finish(ReasonOf(why) == "REQUEST_FINISHED" ? MigrationState::kStayed : MigrationState::kFailed, why);
+}
+
+void JobRunner::Proceed(const Admitted& facts, Mode mode) {
+  epoch_ = facts.owner.epoch;
   bool measure = job_->spec().mode == Mode::kAuto || job_->spec().mode == Mode::kUnspecified;
-  PlanResult planned = core_.planner->Make(job_->spec(), facts->source, facts->destination, facts->request, measure);
+  PlanResult planned = core_.planner->Make(job_->spec(), facts.source, facts.destination, facts.request, measure);
   plan_ = planned.plan;
   core_.log->info("mig={} req={} {} -> {}: {} ({})", job_->id(), job_->spec().request_id, plan_.source, plan_.destination,
                   Name(plan_.chosen), plan_.why);
   job_->Emit(attempt_, MigrationState::kPlanned, epoch_, plan_);
-  if (plan_.chosen == Mode::kStay) return Finish(MigrationState::kStayed, absl::OkStatus());
-  RunAttempts(*facts, planned);
+  mode_ = mode == Mode::kUnspecified ? plan_.chosen : mode;
+  if (mode_ == Mode::kStay) return Finish(MigrationState::kStayed, absl::OkStatus());
+  RunAttempts(facts, planned);
 }
 
 void JobRunner::RunAttempts(const Admitted& facts, const PlanResult& planned) {
-  mode_ = plan_.chosen;
-  for (;;) {
+  do {
     result_ = RunAttempt(mode_, facts, planned);
     if (Settle(*result_, mode_)) return;
-    Mode next = NextMode(mode_, job_->spec().on_failure, result_->why);
-    if (next == Mode::kUnspecified) return Finish(MigrationState::kFailed, result_->why);
-    core_.log->warn("mig={} req={} {} failed, {} next: {}", job_->id(), job_->spec().request_id, Name(mode_), Name(next), result_->why);
-    ++attempt_;
-    job_->Emit(attempt_, MigrationState::kPlanned, epoch_, Fallback{.from = mode_, .to = next, .why = result_->why});
-    if (next == Mode::kStay) return Finish(MigrationState::kStayed, result_->why);
-    mode_ = next;
+  } while (FallBack(result_->why));
+}
+
+bool JobRunner::FallBack(const absl::Status& why) {
+  Mode next = NextMode(mode_, job_->spec().on_failure, why);
+  if (next == Mode::kUnspecified) {
+    Finish(MigrationState::kFailed, why);
+    return false;
   }
+  core_.log->warn("mig={} req={} {} failed, {} next: {}", job_->id(), job_->spec().request_id, Name(mode_), Name(next), why);
+  ++attempt_;
+  job_->Emit(attempt_, MigrationState::kPlanned, epoch_, Fallback{.from = mode_, .to = next, .why = why});
+  if (next == Mode::kStay) {
+    Finish(MigrationState::kStayed, why);
+    return false;
+  }
+  mode_ = next;
+  return true;
 }
 
 absl::Status JobRunner::PossibleNow(Mode mode, const PlanResult& planned) const {
@@ -119,7 +134,7 @@ bool JobRunner::Settle(const AttemptResult& result, Mode mode) {
     return true;
   }
   std::string reason = ReasonOf(result.why);
-  if (reason == "CANCELLED_BY_CALLER") {
+  if (reason == "CANCELLED_BY_CALLER" || reason == "DEADLINE_TOTAL") {
     Finish(MigrationState::kAborted, result.why);
     return true;
   }

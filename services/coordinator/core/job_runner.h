@@ -18,13 +18,20 @@ class JobRunner {
 
   // From ACCEPTED to the terminal record.
   void Run();
-  // After a restart, from what the records say.
+  // The same for a job that a coordinator before this one left, from what the records say (job_recovery.cc).
   void Recover();
   // Ends a job that has no open attempt.
   void Abandon(const absl::Status& why) { Finish(MigrationState::kAborted, why); }
 
  private:
+  // Plans, and carries out `mode`, or, when it is unspecified, what the plan chose.
+  void Proceed(const Admitted& facts, Mode mode);
   void RunAttempts(const Admitted& facts, const PlanResult& planned);
+  // Sets attempt_ and mode_ to the next way down; false: there is none, and the job has ended.
+  bool FallBack(const absl::Status& why);
+  void Refused(const absl::Status& why);
+  void GoOn(Mode mode);
+  absl::StatusOr<Admitted> AwaitWorkers() const;
   AttemptResult RunAttempt(Mode mode, const Admitted& facts, const PlanResult& planned);
   absl::Status PossibleNow(Mode mode, const PlanResult& planned) const;
   // Makes source and destination hold the set.

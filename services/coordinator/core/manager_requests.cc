@@ -31,9 +31,11 @@ absl::StatusOr<std::shared_ptr<Job>> MigrationManager::CancelJob(const std::stri
     return job;  // it moves nothing any more
   }
   job->RequestCancel();
+  // No attempt opens or commits once the flag is set. A coordinator after this one must find it, too.
+  RETURN_IF_ERROR(job->Save(*core_.store, {.mutate = [](JobRecord& r, const OwnerRecord&) { r.cancelled = true; }}));
   record = job->Snapshot();
   const AttemptRecord* last = record.last_attempt();
-  if (last == nullptr || last->decision == Decision::kAborted) return job;  // no attempt commits once the flag is set
+  if (last == nullptr || last->decision == Decision::kAborted) return job;
   absl::Status why = MakeError(absl::StatusCode::kCancelled, "CANCELLED_BY_CALLER", fmt::format("migration {} was cancelled", migration_id));
   ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Close(*job, FenceOf(record, *last), why));
   if (reply.decision != Decision::kAborted) return committed;

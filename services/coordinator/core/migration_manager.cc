@@ -8,6 +8,7 @@
 #include "common/base/status.h"
 #include "fmt/format.h"
 #include "services/coordinator/core/job_runner.h"
+#include "services/coordinator/core/owner_pruner.h"
 
 namespace riskkv::coordinator {
 namespace {
@@ -46,6 +47,7 @@ absl::StatusOr<std::unique_ptr<MigrationManager>> MigrationManager::Start(Manage
   MigrationManager* m = manager.get();
   for (int i = 0; i < m->core_.options.max_jobs; ++i) m->threads_.emplace_back([m] { m->RunLoop(); });
   m->threads_.emplace_back([m] { m->KeepHouse(); });
+  m->threads_.emplace_back([m] { m->Prune(); });
   return manager;
 }
 
@@ -63,21 +65,24 @@ absl::Status MigrationManager::RecoverJobs() {
   ASSIGN_OR_RETURN(std::vector<JobRecord> jobs, core_.store->ListJobs({.active_only = true}));
   for (JobRecord& record : jobs) {
     core_.log->info("mig={} req={} found in state {}", record.spec.migration_id, record.spec.request_id, Name(record.state));
-    // A new deadline: the old one was meant without the time the coordinator was away.
-    absl::Duration deadline =
-        record.spec.deadline_ms > 0 ? absl::Milliseconds(record.spec.deadline_ms) : core_.options.default_deadline;
-    const AttemptRecord* last = record.last_attempt();
-    bool committed = last != nullptr && last->decision == Decision::kCommitted;
+    // What the job had left. The time without a coordinator is not counted: only two hosts' clocks could tell it.
+    absl::Duration deadline = Deadline(record.spec);
+    if (!record.events.empty()) deadline -= absl::Milliseconds(record.events.back().elapsed_ms);
+    const bool cancelled = record.cancelled;
     auto job = std::make_shared<Job>(std::move(record), core_.clock, deadline);
-    if (committed) {
-      RETURN_IF_ERROR(Enter(job));
-      Enqueue(job, /*recover=*/true);
-    } else {
-      // Before anybody can ask: an attempt of an earlier term must not commit any more.
-      JobRunner(core_, &admission_, job.get()).Recover();
+    if (cancelled) job->RequestCancel();
+    {
+      MutexLock lock(mu_);
+      active_[job->id()] = job;
+      active_by_request_.emplace(job->spec().request_id, job->id());
     }
+    Enqueue(job, /*recover=*/true);
   }
   return absl::OkStatus();
+}
+
+absl::Duration MigrationManager::Deadline(const JobSpec& spec) const {
+  return spec.deadline_ms > 0 ? absl::Milliseconds(spec.deadline_ms) : core_.options.default_deadline;
 }
 
 std::shared_ptr<Job> MigrationManager::Active(const std::string& migration_id) const {
@@ -138,13 +143,12 @@ absl::StatusOr<std::shared_ptr<Job>> MigrationManager::Create(const JobSpec& spe
   record.destination = facts.destination.name;
   record.accepted_at = core_.clock->Now();
   record.updated_at = record.accepted_at;
-  absl::Duration deadline = spec.deadline_ms > 0 ? absl::Milliseconds(spec.deadline_ms) : core_.options.default_deadline;
-  auto job = std::make_shared<Job>(std::move(record), core_.clock, deadline);
+  auto job = std::make_shared<Job>(std::move(record), core_.clock, Deadline(spec));
   RETURN_IF_ERROR(Enter(job));
-  absl::Status saved = job->Save(*core_.store, {.mutate = [&](JobRecord& r, const OwnerRecord&) {
-                                                  job->Append(r, 1, MigrationState::kAccepted, facts.owner.epoch);
-                                                }});
-  if (!saved.ok()) {
+  job->Emit(1, MigrationState::kAccepted, facts.owner.epoch);
+  absl::Status saved = job->Save(*core_.store, {});
+  // After UNAVAILABLE it may be recorded, or be so later: the job must go on, or a record would stay that nobody carries out.
+  if (!saved.ok() && !absl::IsUnavailable(saved)) {
     Leave(job->id());
     return saved;
   }
@@ -233,7 +237,6 @@ void MigrationManager::AbandonExpired() {
 }
 
 void MigrationManager::KeepHouse() {
-  absl::Duration pruned = core_.clock->Monotonic();
   for (;;) {
     {
       MutexLock lock(mu_);
@@ -241,11 +244,25 @@ void MigrationManager::KeepHouse() {
       if (stopping_) return;
     }
     AbandonExpired();
+  }
+}
+
+// On a thread of its own: it asks workers, which may be slow.
+void MigrationManager::Prune() {
+  OwnerPruner owners(core_);
+  absl::Duration pruned = core_.clock->Monotonic();
+  for (;;) {
+    {
+      MutexLock lock(mu_);
+      if (!stopping_) changed_.WaitFor(mu_, kHouseEvery);
+      if (stopping_) return;
+    }
     absl::Duration now = core_.clock->Monotonic();
     if (now - pruned < kPruneEvery) continue;
     pruned = now;
     auto removed = core_.store->PruneJobs(core_.clock->Now() - core_.options.retention, core_.options.retained);
     if (!removed.ok()) core_.log->warn("cannot remove old job records: {}", removed.status());
+    if (auto gone = owners.Pass(); !gone.ok()) core_.log->warn("cannot remove old owner records: {}", gone.status());
   }
 }
 

@@ -51,8 +51,7 @@ struct RecoverArgs {
 // Thread-safe. Every dependency outlives it.
 class MigrationManager {
  public:
-  // Cleans up or carries on the jobs that a coordinator before this one left (protocol.md, 2). Fails only when the store cannot be
-  // read.
+  // Carries on the jobs that a coordinator before this one left (job_recovery.cc). Fails only when the store cannot be read.
   static absl::StatusOr<std::unique_ptr<MigrationManager>> Start(ManagerOptions options, Dependencies dependencies);
   // Stops without deciding anything: running jobs stay in the store as they are.
   ~MigrationManager();
@@ -93,6 +92,8 @@ class MigrationManager {
   void Enqueue(std::shared_ptr<Job> job, bool recover);
   void RunLoop();
   void KeepHouse();
+  void Prune();
+  absl::Duration Deadline(const JobSpec& spec) const;
   void AbandonExpired();
   absl::StatusOr<OwnerRecord> ChangeOwner(const std::string& request_id, const Transition& transition);
   absl::StatusOr<WorkerInfo> Adopter(const RecoverArgs& args, const OwnerRecord& owner) const;

@@ -97,6 +97,7 @@ class ScriptedWorkerApi : public WorkerApi {
   Script on_move;
   std::function<absl::StatusOr<bool>(const WorkerName&, const DecideArgs&)> on_decide;
   std::function<absl::StatusOr<AttemptInfo>(const Fence&)> on_query;
+  std::function<absl::StatusOr<RequestInfo>(const WorkerName&, const std::string&)> on_get;
   std::function<absl::Status(const WorkerName&, const std::string&)> on_fetch;
 
   // --- what was asked ---
@@ -128,7 +129,8 @@ class ScriptedWorkerApi : public WorkerApi {
   }
 
   // --- WorkerApi ---
-  absl::StatusOr<RequestInfo> GetRequest(const WorkerName&, const std::string& id) override {
+  absl::StatusOr<RequestInfo> GetRequest(const WorkerName& worker, const std::string& id) override {
+    if (on_get) return on_get(worker, id);
     MutexLock lock(mu_);
     auto it = requests.find(id);
     if (it == requests.end()) return MakeError(absl::StatusCode::kNotFound, "UNKNOWN_REQUEST", "no request " + id);

@@ -1,0 +1,34 @@
+// Removes the owner records of requests that have ended.
+#ifndef RISKKV_SERVICES_COORDINATOR_CORE_OWNER_PRUNER_H_
+#define RISKKV_SERVICES_COORDINATOR_CORE_OWNER_PRUNER_H_
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "services/coordinator/core/context.h"
+
+namespace riskkv::coordinator {
+
+// A record goes when no job refers to it and its request has ended: its owner holds not even the request's log any more, or is lost. Both
+// may also mean a request that its client is about to recover, so the record stays for the retention after that was first seen.
+// Used by one thread.
+class OwnerPruner {
+ public:
+  explicit OwnerPruner(const CoreContext& core) : core_(core) {}
+  // Looks at the next records, at most `budget`, and goes round. Returns how many went.
+  absl::StatusOr<int64_t> Pass(int budget = 256);
+
+ private:
+  bool Ended(const OwnerRecord& record);
+
+  const CoreContext& core_;
+  std::string after_;  // the last one looked at
+  std::map<std::string, absl::Duration> missed_since_;  // request -> monotonic
+};
+
+}  // namespace riskkv::coordinator
+
+#endif  // RISKKV_SERVICES_COORDINATOR_CORE_OWNER_PRUNER_H_
