@@ -69,21 +69,22 @@ absl::StatusOr<PreRopeBlock> UndoRope(const KvLayout& layout, const KvBlock& blo
   return out;
 }
 
-absl::StatusOr<KvBlock> RedoRope(const KvLayout& layout, const PreRopeBlock& rows) {
+absl::StatusOr<KvBlock> RedoRope(const KvLayout& layout, PreRopeBlock rows) {
   RETURN_IF_ERROR(CheckLayers(layout, rows.layers));
-  PreRopeBlock turned = rows;
+  KvBlock out = KvBlock::Make(layout, rows.range, rows.layers);
+  if (out.data.size() != rows.data.size()) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} elements of rows, wanted {}", rows.data.size(), out.data.size()));
+  }
   if (layout.rope.pairing != RopePairing::kNone) {
     const std::vector<Turn> turns = Turns(layout.rope, rows.range);
     for (std::size_t i = 0; i < rows.layers.size(); ++i)
-      TurnKeys(layout, turns, rows.range.size(), /*forward=*/true, turned.rows(static_cast<int>(i), 0));
+      TurnKeys(layout, turns, rows.range.size(), /*forward=*/true, rows.rows(static_cast<int>(i), 0));
   }
-  KvBlock out = KvBlock::Make(layout, rows.range, rows.layers);
-  if (out.data.size() != turned.data.size()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} elements of rows, wanted {}", turned.data.size(), out.data.size()));
-  }
-  kernels::FloatToHalf(turned.data.data(), out.data.data(), turned.data.size());
-  return out;
+  kernels::FloatToHalf(rows.data.data(), out.data.data(), out.data.size());
+  if (kernels::AllFinite(out.data.data(), out.data.size())) return out;
+  return absl::OutOfRangeError(
+      fmt::format("cells [{}, {}): an element does not fit fp16", rows.range.begin, rows.range.end));
 }
 
 std::vector<double> GatherColumns(const PreRopeBlock& block, const std::vector<int>& layers, int64_t from,

@@ -30,8 +30,9 @@ class PreRopeBlock {
 // INVALID_ARGUMENT when the block is not one of the layout.
 absl::StatusOr<PreRopeBlock> UndoRope(const KvLayout& layout, const KvBlock& block);
 
-// The other way: keys rotated at their own positions again, everything rounded to fp16.
-absl::StatusOr<KvBlock> RedoRope(const KvLayout& layout, const PreRopeBlock& rows);
+// The other way: keys rotated at their own positions again, everything rounded to fp16. INVALID_ARGUMENT when the
+// sizes do not fit, OUT_OF_RANGE when an element does not fit fp16.
+absl::StatusOr<KvBlock> RedoRope(const KvLayout& layout, PreRopeBlock rows);
 
 // Columns of `layers` side by side in double precision, for each layer K before RoPE then V:
 // out [to - from, 2*kv*|layers|] over the absolute token positions [from, to). With the anchors of a group

@@ -1,6 +1,7 @@
 #include "common/predictor/predictor_set.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <utility>
 
@@ -11,6 +12,8 @@
 #include "common/predictor/set_format.h"
 #include "common/predictor/set_json.h"
 #include "fmt/format.h"
+#include "fmt/ranges.h"
+#include "kernels/fp16.h"
 
 namespace riskkv {
 namespace {
@@ -130,7 +133,46 @@ absl::Status PredictorSet::Load(std::string_view expected_digest) {
     ASSIGN_OR_RETURN(t.bias, FindTensor(*file, BiasTensorName(static_cast<int>(g)), dtype, {d_out}));
     tensors_.push_back(t);
   }
+  description_ = description->second;
+  all_tensors_ = std::move(file->tensors);
   return absl::OkStatus();
+}
+
+std::string PredictorSet::SectionDescription(std::string_view name) const {
+  const nlohmann::json j = nlohmann::json::parse(description_, nullptr, /*allow_exceptions=*/false);
+  const auto it = j.find(std::string(name));
+  return it == j.end() ? "" : it->dump();
+}
+
+absl::StatusOr<std::vector<float>> PredictorSet::SectionTensor(const std::string& name,
+                                                               const std::vector<int64_t>& shape) const {
+  const auto it = all_tensors_.find(name);
+  if (it == all_tensors_.end()) return Annotate(CorruptFile(fmt::format("tensor {} is missing", name)), path_);
+  const TensorView& tensor = it->second;
+  if (tensor.shape != shape) {
+    return Annotate(CorruptFile(fmt::format("tensor {} is [{}], wanted [{}]", name, fmt::join(tensor.shape, ","),
+                                            fmt::join(shape, ","))),
+                    path_);
+  }
+  if (tensor.dtype == "F16") {
+    std::vector<uint16_t> half(tensor.data.size() / sizeof(uint16_t));
+    std::memcpy(half.data(), tensor.data.data(), tensor.data.size());
+    std::vector<float> values(half.size());
+    kernels::HalfToFloat(half.data(), values.data(), half.size());
+    return values;
+  }
+  std::vector<float> values(tensor.data.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  return values;
+}
+
+int64_t PredictorSet::SectionBytes(std::string_view name) const {
+  const std::string prefix = std::string(name) + ".";
+  int64_t bytes = 0;
+  for (const auto& [tensor, view] : all_tensors_) {
+    if (tensor.rfind(prefix, 0) == 0) bytes += static_cast<int64_t>(view.data.size());
+  }
+  return bytes;
 }
 
 absl::StatusOr<const Profile*> PredictorSet::FindProfile(std::string_view name) const {

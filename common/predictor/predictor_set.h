@@ -14,6 +14,7 @@
 #include "common/kv/layout.h"
 #include "common/predictor/layout_groups.h"
 #include "common/predictor/profile.h"
+#include "common/predictor/safetensors.h"
 #include "kernels/backend.h"
 
 namespace riskkv {
@@ -22,6 +23,20 @@ namespace riskkv {
 struct GroupTensors {
   std::vector<float> b;     // [d_in, d_out], row-major
   std::vector<float> bias;  // [d_out]
+};
+
+// What another library keeps in the same file (the codec of coded profiles): tensors whose names begin with
+// "<name>.", and a JSON object under <name> in the description. A set without it, and a reader that does not know it,
+// are whole.
+struct SetSection {
+  struct Tensor {
+    std::vector<int64_t> shape;
+    std::vector<float> values;  // row-major
+    kernels::WeightType type = kernels::WeightType::kF32;
+  };
+  std::string name;
+  std::string description;  // JSON text
+  std::map<std::string, Tensor> tensors;
 };
 
 // Immutable and thread-safe once opened. Weights stay in the mapped file.
@@ -67,6 +82,13 @@ class PredictorSet {
   // was calibrated for another model than `model`.
   absl::Status CheckModel(const Fingerprint& model) const;
 
+  // A section's JSON text; "" when the file has none.
+  std::string SectionDescription(std::string_view name) const;
+  // One of its tensors, widened to fp32. DATA_LOSS (CORRUPT_FILE) naming it when it is missing or of another shape.
+  absl::StatusOr<std::vector<float>> SectionTensor(const std::string& name, const std::vector<int64_t>& shape) const;
+  // Bytes of the tensors of a section.
+  int64_t SectionBytes(std::string_view name) const;
+
   // For Backend::Upload. Pointers into the mapping: valid while this object lives.
   kernels::PredictorSetView View() const;
 
@@ -97,13 +119,17 @@ class PredictorSet {
   SetInfo info_;
   kernels::WeightType type_ = kernels::WeightType::kF32;
   std::vector<Tensors> tensors_;
+  std::string description_;                     // the whole JSON text
+  std::map<std::string, TensorView> all_tensors_;  // views into bytes_
 };
 
 // The bytes of a set's file. Deterministic. INVALID_ARGUMENT for tensors that do not fit their groups,
 // profiles that name groups that are not there, and weights that are not finite (in fp16: that overflow).
 absl::StatusOr<std::string> SerializePredictorSet(const Fingerprint& fingerprint, const SetInfo& info,
                                                   const std::vector<GroupTensors>& tensors,
-                                                  kernels::WeightType type);
+                                                  kernels::WeightType type, const SetSection* section = nullptr);
+// The bytes of `set` with this section in place of one of its name, all else as it is.
+absl::StatusOr<std::string> WithSection(const PredictorSet& set, const SetSection& section);
 
 // Writes `bytes` whole or not at all: temporary file beside it, fsync, rename. `destination` is a folder (it
 // ends with '/' or exists as one; the file is then "<digest>.riskkv") or a file name. Returns the path.

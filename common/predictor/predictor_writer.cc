@@ -63,11 +63,34 @@ struct EncodedTensors {
   }
 };
 
+// The container around tensors and description, its digest stamped.
+absl::StatusOr<std::string> Finished(const nlohmann::json& description, const std::map<std::string, TensorView>& tensors) {
+  const std::map<std::string, std::string> metadata = {{"format", kSetFormatName},
+                                                       {"format_version", kSetFormatVersion},
+                                                       {kContentDigestKey, std::string(64, '0')},
+                                                       {kSetDescriptionKey, description.dump()}};
+  std::string out = WriteSafetensors(metadata, tensors);
+  RETURN_IF_ERROR(StampContentDigest(out));
+  return out;
+}
+
+absl::Status AddSection(const SetSection& section, EncodedTensors& encoded, nlohmann::json& description) {
+  description[section.name] = nlohmann::json::parse(section.description, nullptr, /*allow_exceptions=*/false);
+  if (!description[section.name].is_object())
+    return absl::InvalidArgumentError(fmt::format("section {}: its description is no JSON object", section.name));
+  for (const auto& [name, tensor] : section.tensors) {
+    if (name.rfind(section.name + ".", 0) != 0)
+      return absl::InvalidArgumentError(fmt::format("section {}: tensor {} is not of it", section.name, name));
+    RETURN_IF_ERROR(encoded.Add(name, tensor.values, tensor.shape, tensor.type));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> SerializePredictorSet(const Fingerprint& fingerprint, const SetInfo& info,
                                                   const std::vector<GroupTensors>& tensors,
-                                                  kernels::WeightType type) {
+                                                  kernels::WeightType type, const SetSection* section) {
   if (tensors.size() != info.groups.size()) {
     return absl::InvalidArgumentError(
         fmt::format("{} groups of tensors for {} groups", tensors.size(), info.groups.size()));
@@ -83,13 +106,19 @@ absl::StatusOr<std::string> SerializePredictorSet(const Fingerprint& fingerprint
   nlohmann::json description = ToJson(info);
   description["fingerprint"] = ToJson(fingerprint);
   description["weights"] = type == kernels::WeightType::kF16 ? "f16" : "f32";
-  const std::map<std::string, std::string> metadata = {{"format", kSetFormatName},
-                                                       {"format_version", kSetFormatVersion},
-                                                       {kContentDigestKey, std::string(64, '0')},
-                                                       {kSetDescriptionKey, description.dump()}};
-  std::string out = WriteSafetensors(metadata, encoded.views);
-  RETURN_IF_ERROR(StampContentDigest(out));
-  return out;
+  if (section != nullptr) RETURN_IF_ERROR(AddSection(*section, encoded, description));
+  return Finished(description, encoded.views);
+}
+
+absl::StatusOr<std::string> WithSection(const PredictorSet& set, const SetSection& section) {
+  ASSIGN_OR_RETURN(const Safetensors file, ParseSafetensors(set.bytes()));
+  nlohmann::json description = nlohmann::json::parse(file.metadata.at(kSetDescriptionKey), nullptr, false);
+  EncodedTensors encoded;
+  for (const auto& [name, view] : file.tensors) {
+    if (name.rfind(section.name + ".", 0) != 0) encoded.views[name] = view;
+  }
+  RETURN_IF_ERROR(AddSection(section, encoded, description));
+  return Finished(description, encoded.views);
 }
 
 absl::StatusOr<std::string> WritePredictorSet(const std::string& bytes, const std::string& destination) {

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "services/calibrate/blas_core.h"
+#include "services/calibrate/coded_commands.h"
 
 namespace riskkv::calibrate {
 namespace {
@@ -41,6 +42,9 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
       "calibrate", "Fit predictors, measure what omitting layers costs, write a predictor set");
   auto o = std::make_shared<CalibrateOptions>();
   AddEngineFlags(*c, o->engine);
+  c->add_option("--method", o->method, "paper: omit layers; coded: code the residuals of all")
+      ->check(CLI::IsMember({"paper", "coded"}));
+  c->add_option("--base", o->base, "coded: a set that gets the codec and keeps its own profiles");
   c->add_option("--fit", o->fit, "text the predictors are fitted on");
   c->add_option("--select", o->select,
                 "text the risks and gates are measured on; shares no article with --fit");
@@ -86,7 +90,7 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
   c->callback([o, c, exit_code] {
     o->horizon_given = c->count("--horizon") > 0;
     RestartWithBetterBlas();
-    *exit_code = RunCalibrate(*o);
+    *exit_code = o->method == "coded" ? RunCalibrateCoded(*o) : RunCalibrate(*o);
   });
 }
 
@@ -110,7 +114,9 @@ void AddEvaluateCommand(CLI::App& app, int* exit_code) {
   c->footer(
       "Example:\n  riskkv evaluate --model smollm2.gguf --predictors set.riskkv --text my.txt --profile "
       "risk-0.005 --json");
-  c->callback([o, exit_code] { *exit_code = RunEvaluate(*o); });
+  c->callback([o, exit_code] {
+    *exit_code = o->profile.rfind("coded-", 0) == 0 ? RunEvaluateCoded(*o) : RunEvaluate(*o);
+  });
 }
 
 void AddInspectCommand(CLI::App& app, int* exit_code) {

@@ -19,6 +19,8 @@ struct EngineOptions {
 
 struct CalibrateOptions {
   EngineOptions engine;
+  std::string method = "paper";      // or "coded"
+  std::string base;                  // coded: a set's file that keeps its predictors and profiles; may be empty
   std::string fit, select, confirm;  // text files; confirm may be empty
   std::vector<double> epsilons = {0.002, 0.005};
   std::string out;     // a folder or a file

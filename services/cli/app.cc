@@ -37,6 +37,7 @@ int Main(int argc, char** argv, std::ostream& out, std::ostream& err) {
   AddWatchCommand(app, context);
   AddMigrationsCommand(app, context);
   AddDemoCommand(app, context);
+  AddBenchCommand(app, context);
   AddHealthCommand(app, context);
   AddVersionCommand(app, context);
   try {

@@ -38,6 +38,7 @@ void AddMigrateCommand(CLI::App& app, Context& context);
 void AddPlanCommand(CLI::App& app, Context& context);
 void AddWatchCommand(CLI::App& app, Context& context);
 void AddDemoCommand(CLI::App& app, Context& context);
+void AddBenchCommand(CLI::App& app, Context& context);
 void AddHealthCommand(CLI::App& app, Context& context);
 void AddVersionCommand(CLI::App& app, Context& context);
 

@@ -9,6 +9,7 @@
 #include "common/engine/llama/state_format.h"
 #include "common/migration/record_json.h"
 #include "common/predictor/selection_set.h"
+#include "tests/fuzz/coded_block_seed.h"
 
 namespace riskkv {
 namespace {
@@ -49,6 +50,23 @@ void LlamaStates(const std::filesystem::path& root) {
   }
 }
 
+void CodedBlocks(const std::filesystem::path& root) {
+  const auto codec = CodedBlockSeed();
+  const auto policy = codec->MakePolicy(kCodedSeedStep);
+  CodecScratch scratch;
+  for (int n : {1, 3, 6}) {
+    KvBlock block = KvBlock::Make(codec->layout(), {7, 7 + n}, AllLayers(codec->layout()));
+    uint32_t state = 5;
+    // Values of one at most, and now and then one that escapes the tables.
+    for (uint16_t& v : block.data) {
+      state = state * 1664525u + 1013904223u;
+      v = static_cast<uint16_t>((state >> 30 == 3 ? 0x5000 : 0x3000) | (state >> 31 << 15) | (state >> 20 & 0x3ff));
+    }
+    auto bytes = codec->Encode(*policy, block, scratch);
+    if (bytes.ok()) Write(root / "coded_block" / std::to_string(n), *bytes);
+  }
+}
+
 }  // namespace
 }  // namespace riskkv
 
@@ -60,5 +78,6 @@ int main(int argc, char** argv) {
   riskkv::PredictorSets(argv[1]);
   riskkv::Records(argv[1]);
   riskkv::LlamaStates(argv[1]);
+  riskkv::CodedBlocks(argv[1]);
   return 0;
 }

@@ -1,0 +1,61 @@
+// A calibration of coded profiles: texts and, where there is one, a set with the paper's profiles, to the bytes of a set
+// with a codec section. No command line, no printing.
+#ifndef RISKKV_SERVICES_CALIBRATE_CODED_CALIBRATOR_H_
+#define RISKKV_SERVICES_CALIBRATE_CODED_CALIBRATOR_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "common/codec/codec_fitter.h"
+#include "common/codec/coded_profile.h"
+#include "common/quality/coded_meter.h"
+#include "nlohmann/json.hpp"
+#include "services/calibrate/calibrator.h"
+
+namespace riskkv::calibrate {
+
+// One candidate of the path: the same step everywhere.
+struct CodedPoint {
+  CodedProfile profile;
+  CodedMeasurement select;
+};
+
+struct CodedCalibration {
+  std::string bytes;  // the set's file
+  std::shared_ptr<const PredictorSet> set;
+  std::vector<CodedPoint> path;  // coarsest first
+  std::vector<CodedProfile> profiles;
+  int64_t codec_bytes = 0;  // of the section's tensors
+  int fit_windows = 0;
+};
+
+class CodedCalibrator {
+ public:
+  // Everything must outlive it. The engine must be idle, with cells for a whole window. `base` may be null.
+  CodedCalibrator(Engine& engine, const PredictorSet* base, const CalibrateOptions& options, Progress& progress)
+      : engine_(engine), base_(base), options_(options), progress_(progress) {}
+
+  // Fits transforms and tables on the fit text; for each budget, the coarsest step that the gate admits
+  // (Upper-90 on the selection windows and, where given, the confirmation windows).
+  absl::StatusOr<CodedCalibration> Run(const Splits& splits);
+
+ private:
+  absl::StatusOr<CodecWeights> Fit(const Splits& splits, CodedCalibration& result);
+  absl::Status FitTables(const std::vector<KvBlock>& blocks, CodecWeights& weights);
+  absl::Status FollowSteps(const BlockCodec& codec, const Splits& splits, CodedCalibration& result);
+  absl::StatusOr<std::string> Write(const CodecWeights& weights, const CodedCalibration& result);
+
+  Engine& engine_;
+  const PredictorSet* base_;
+  const CalibrateOptions& options_;
+  Progress& progress_;
+};
+
+nlohmann::json ToJson(const CodedPoint& point);
+nlohmann::json ToJson(const CodedProfile& profile);
+
+}  // namespace riskkv::calibrate
+
+#endif  // RISKKV_SERVICES_CALIBRATE_CODED_CALIBRATOR_H_

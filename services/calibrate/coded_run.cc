@@ -1,0 +1,148 @@
+// Running the coded commands: see coded_commands.h.
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/numbers.h"
+#include "common/base/status.h"
+#include "common/codec/codec_section.h"
+#include "fmt/format.h"
+#include "services/calibrate/coded_calibrator.h"
+#include "services/calibrate/coded_commands.h"
+#include "services/calibrate/commands.h"
+#include "services/calibrate/engine_factory.h"
+#include "services/calibrate/interrupt.h"
+#include "services/calibrate/progress_line.h"
+
+namespace riskkv::calibrate {
+namespace {
+
+constexpr std::string_view kStepPrefix = "coded-step-";
+
+int Finish(std::string_view command, const absl::Status& status) {
+  if (status.ok()) return kExitOk;
+  const std::string reason = ReasonOf(status);
+  fmt::print(stderr, "riskkv {}: {}{}\n", command, std::string(status.message()), reason.empty() ? "" : " [" + reason + "]");
+  return ExitCode(status);
+}
+
+void PrintPoint(const CodedProfile& p) {
+  fmt::print("{:<14} {:6.2f}x fewer bytes  change of NLL {:+.5f} (upper 90 {:+.5f})", p.name, p.times_fewer, p.select.mean,
+             p.select.upper90);
+  if (p.confirm.windows > 0) fmt::print("  confirm {:+.5f} ({:+.5f})", p.confirm.mean, p.confirm.upper90);
+  fmt::print("\n");
+}
+
+void PrintCalibration(const CodedCalibration& c, const std::string& path, bool json) {
+  if (json) {
+    nlohmann::json j = {{"path", path}, {"codec_bytes", c.codec_bytes}, {"fit_windows", c.fit_windows}};
+    for (const CodedPoint& p : c.path) j["steps"].push_back(ToJson(p));
+    for (const CodedProfile& p : c.profiles) j["profiles"].push_back(ToJson(p));
+    fmt::print("{}\n", j.dump(2));
+    return;
+  }
+  fmt::print("{}\ncodec: {:.1f} MiB, fitted on {} windows\n", path, static_cast<double>(c.codec_bytes) / (1 << 20), c.fit_windows);
+  for (const CodedPoint& p : c.path) PrintPoint(p.profile);
+  fmt::print("profiles:\n");
+  for (const CodedProfile& p : c.profiles) PrintPoint(p);
+}
+
+absl::Status CalibrateCoded(const CalibrateOptions& asked) {
+  CalibrateOptions options = asked;
+  options.engine.threads = ResolveThreads(options.engine.threads);
+  if (options.fit.empty() || options.select.empty())
+    return absl::InvalidArgumentError("--fit and --select name the texts");
+  std::shared_ptr<const PredictorSet> base;
+  if (!options.base.empty()) {
+    ASSIGN_OR_RETURN(base, PredictorSet::Open(options.base));
+  }
+  ASSIGN_OR_RETURN(const Splits splits, ReadSplits(options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, options.shape.length() + 64));
+  RealClock clock;
+  InterruptGuard guard(*engine);
+  ProgressLine progress(clock);
+  CodedCalibrator calibrator(*engine, base.get(), options, progress);
+  ASSIGN_OR_RETURN(const CodedCalibration result, calibrator.Run(splits));
+  RETURN_IF_ERROR(progress.Check());
+  ASSIGN_OR_RETURN(const std::string path, WritePredictorSet(result.bytes, options.out));
+  PrintCalibration(result, path, options.json);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<CodedProfile> ChooseProfile(const PredictorSet& set, const BlockCodec& codec, const std::string& name) {
+  float step = 0;
+  if (name.rfind(kStepPrefix, 0) != 0) return FindCodedProfile(set, name);
+  if (!absl::SimpleAtof(name.substr(kStepPrefix.size()), &step) || !(step > 0) || !std::isfinite(step))
+    return absl::InvalidArgumentError(fmt::format("profile {}: no positive step", name));
+  CodedProfile profile;
+  profile.name = name;
+  profile.steps.assign(codec.weights().units.size(), step);
+  return profile;
+}
+
+nlohmann::json EvaluationJson(const CodedProfile& profile, const CodedMeasurement& m) {
+  double exact = 0, coded = 0;
+  nlohmann::json deltas = nlohmann::json::array(), articles = nlohmann::json::array();
+  for (const WindowNll& w : m.windows) {
+    exact += w.exact / static_cast<double>(m.windows.size());
+    coded += w.rebuilt / static_cast<double>(m.windows.size());
+    deltas.push_back(w.delta());
+    articles.push_back(w.article);
+  }
+  const int64_t n = std::max<int64_t>(1, static_cast<int64_t>(m.windows.size()));
+  nlohmann::json j = {{"profile", profile.name},
+                      {"windows", m.stats.windows},
+                      {"articles", m.stats.articles},
+                      {"nll_delta_mean", m.stats.mean},
+                      {"nll_delta_low95", m.stats.low95},
+                      {"nll_delta_high95", m.stats.high95},
+                      {"nll_delta_upper90", m.stats.upper90},
+                      {"nll_delta_per_request", deltas},
+                      {"article_per_request", articles},
+                      {"perplexity_exact", std::exp(exact)},
+                      {"perplexity_rebuilt", std::exp(coded)},
+                      {"perplexity_change_percent", 100 * std::expm1(coded - exact)},
+                      {"bytes_full", m.bytes_full / n},
+                      {"bytes_sent", m.bytes_sent / n},
+                      {"times_fewer", m.times_fewer()}};
+  if (profile.epsilon > 0) {
+    j["epsilon"] = profile.epsilon;
+    j["mean_within_epsilon"] = m.stats.mean <= profile.epsilon;
+    j["upper90_within_epsilon"] = m.stats.upper90 <= profile.epsilon;
+  }
+  return j;
+}
+
+absl::Status EvaluateCoded(const EvaluateOptions& asked) {
+  EvaluateOptions options = asked;
+  options.engine.threads = ResolveThreads(options.engine.threads);
+  ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(options.predictors));
+  ASSIGN_OR_RETURN(const auto codec, OpenCodec(*set));
+  ASSIGN_OR_RETURN(const CodedProfile profile, ChooseProfile(*set, *codec, options.profile));
+  ASSIGN_OR_RETURN(const TextFile text, ReadArticles(options.text));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, options.shape.length() + 64));
+  RETURN_IF_ERROR(set->CheckModel(engine->facts().fingerprint));
+  RealClock clock;
+  InterruptGuard guard(*engine);
+  ProgressLine progress(clock);
+  ASSIGN_OR_RETURN(const WindowSet windows, CutWindows(*engine, text, options.shape, options.seed, options.windows));
+  ASSIGN_OR_RETURN(const auto store, CellStore::Create(options.temp_dir, set->layout()));
+  CodedMeter meter(*engine, *store, windows, "text", {options.resamples, options.seed}, progress);
+  ASSIGN_OR_RETURN(const CodedMeasurement m, meter.Measure(*codec, profile));
+  if (options.json) {
+    fmt::print("{}\n", EvaluationJson(profile, m).dump(2));
+  } else {
+    CodedProfile shown = profile;
+    shown.select = m.stats;
+    shown.confirm = {};
+    shown.times_fewer = m.times_fewer();
+    PrintPoint(shown);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+int RunCalibrateCoded(const CalibrateOptions& options) { return Finish("calibrate", CalibrateCoded(options)); }
+int RunEvaluateCoded(const EvaluateOptions& options) { return Finish("evaluate", EvaluateCoded(options)); }
+
+}  // namespace riskkv::calibrate
