@@ -148,7 +148,7 @@ void CodecFitter::Add(const PreRopeBlock& block, int64_t from, int64_t to) {
   rows_ += n;
 }
 
-void CodecFitter::SolveScales(CodecWeights& w) const {
+void CodecFitter::SolveScales(const std::vector<double>& sensitivity, CodecWeights& w) const {
   const int kv = layout_.kv();
   const double n = static_cast<double>(rows_);
   w.mean.resize(2 * static_cast<std::size_t>(layout_.n_layer) * kv);
@@ -166,9 +166,16 @@ void CodecFitter::SolveScales(CodecWeights& w) const {
         w.mean[plane * kv + (j - i * kv)] = static_cast<float>(mean);
       }
       // A constant plane has no scale: one then, and nothing is coded but its mean.
-      w.scale[plane] = variance > 0 ? static_cast<float>(std::sqrt(variance / kv)) : 1.0f;
+      const double weight = sensitivity.empty() ? 1.0 : sensitivity[plane];
+      w.scale[plane] = variance > 0 ? static_cast<float>(std::sqrt(variance / kv / weight)) : 1.0f;
     }
   }
+}
+
+std::vector<float> CodecFitter::Deviations() const {
+  CodecWeights w;
+  SolveScales({}, w);
+  return w.scale;
 }
 
 Matrix CodecFitter::Covariance(int a, int b, const CodecWeights& w) const {
@@ -229,7 +236,13 @@ absl::Status CodecFitter::SolveUnit(std::size_t u, double ridge, CodecWeights& w
   return absl::OkStatus();
 }
 
-absl::StatusOr<CodecWeights> CodecFitter::Solve(double ridge) const {
+absl::StatusOr<CodecWeights> CodecFitter::Solve(double ridge, const std::vector<double>& sensitivity) const {
+  const std::size_t planes = 2 * static_cast<std::size_t>(layout_.n_layer);
+  const bool positive = std::all_of(sensitivity.begin(), sensitivity.end(), [](double s) { return s > 0; });
+  if (!positive || (!sensitivity.empty() && sensitivity.size() != planes)) {
+    return absl::InvalidArgumentError(
+        fmt::format("{} sensitivities for {} planes, or one is not positive", sensitivity.size(), planes));
+  }
   int widest = 0;
   for (const CodedUnit& unit : plan_) {
     widest = std::max(widest, std::max(ConditionWidth(plan_, unit, layout_.kv()), UnitWidth(unit, layout_.kv())));
@@ -241,7 +254,7 @@ absl::StatusOr<CodecWeights> CodecFitter::Solve(double ridge) const {
   CodecWeights w;
   w.plan = plan_;
   w.units.resize(plan_.size());
-  SolveScales(w);
+  SolveScales(sensitivity, w);
   for (std::size_t u = 0; u < plan_.size(); ++u) {
     if (absl::Status s = SolveUnit(u, ridge, w); !s.ok()) return Annotate(s, fmt::format("coded unit {}", u));
   }

@@ -32,15 +32,19 @@ class CodecFitter {
   int64_t rows() const { return rows_; }
 
   // INVALID_ARGUMENT with fewer rows than the widest condition, naming both; INTERNAL when LAPACK fails. The
-  // tables are the Laplace ones.
-  absl::StatusOr<CodecWeights> Solve(double ridge = kCodecRidge) const;
+  // tables are the Laplace ones. `sensitivity` [n_layer][K|V], positive, or empty for all alike: what an error in a
+  // plane costs, in units of the plane's variance. Scales are divided by its root, so that one step everywhere is finer
+  // where errors cost more, as the rate-distortion bound wants it.
+  absl::StatusOr<CodecWeights> Solve(double ridge = kCodecRidge, const std::vector<double>& sensitivity = {}) const;
+  // Standard deviation of the elements of each plane, [n_layer][K|V].
+  std::vector<float> Deviations() const;
 
  private:
   using Pair = std::pair<int, int>;  // units, first <= second
   // Covariance of units a and b in units of their scales, [width a, width b].
   std::vector<double> Covariance(int a, int b, const CodecWeights& weights) const;
   absl::Status SolveUnit(std::size_t u, double ridge, CodecWeights& weights) const;
-  void SolveScales(CodecWeights& weights) const;
+  void SolveScales(const std::vector<double>& sensitivity, CodecWeights& weights) const;
 
   const KvLayout layout_;
   const CodedPlan plan_;

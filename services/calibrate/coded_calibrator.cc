@@ -7,6 +7,7 @@
 #include "common/predictor/features.h"
 #include "common/predictor/set_json.h"
 #include "common/quality/path.h"
+#include "common/quality/sensitivity.h"
 #include "fmt/format.h"
 
 namespace riskkv::calibrate {
@@ -17,6 +18,8 @@ constexpr float kStepLadder[] = {0.8f, 0.65f, 0.5f, 0.42f, 0.35f, 0.3f, 0.25f, 0
 // Tables are fitted at steps across the ladder, on blocks from this many windows.
 constexpr float kTableSteps[] = {0.12f, 0.2f, 0.3f, 0.5f};
 constexpr int kTableWindows = 6;
+// Tokens scored after each noisy history: the nearest ones feel it most.
+constexpr int kSensitivityHorizon = 256;
 // Of a coded move's own ends.
 constexpr EndsPolicy kCodedEnds{4, 36};
 
@@ -53,10 +56,23 @@ absl::StatusOr<CodecWeights> CodedCalibrator::Fit(const Splits& splits, CodedCal
     }
     progress_.Step();
   }
-  ASSIGN_OR_RETURN(CodecWeights weights, fitter.Solve());
+  ASSIGN_OR_RETURN(result.sensitivity, Weigh(splits, fitter));
+  ASSIGN_OR_RETURN(CodecWeights weights, fitter.Solve(kCodecRidge, result.sensitivity));
   RETURN_IF_ERROR(RoundToHalf(weights));
   RETURN_IF_ERROR(FitTables(blocks, weights));
   return weights;
+}
+
+absl::StatusOr<std::vector<double>> CodedCalibrator::Weigh(const Splits& splits, const CodecFitter& fitter) {
+  if (options_.windows_sensitivity <= 0) return std::vector<double>{};
+  // The fit text's: what is chosen here must not have seen the selection windows.
+  const WindowShape shape{options_.shape.history, std::min(options_.shape.horizon, kSensitivityHorizon)};
+  ASSIGN_OR_RETURN(const WindowSet windows,
+                   CutWindows(engine_, splits.fit, shape, options_.seed + 1, options_.windows_sensitivity));
+  SensitivityOptions noise;
+  noise.ends = kCodedEnds;
+  return MeasureSensitivity(engine_, windows, PairPlan(engine_.facts().fingerprint.layout.n_layer), fitter.Deviations(),
+                            noise, progress_);
 }
 
 absl::Status CodedCalibrator::FitTables(const std::vector<KvBlock>& blocks, CodecWeights& weights) {

@@ -16,7 +16,7 @@
 
 namespace riskkv::calibrate {
 
-// One candidate of the path: the same step everywhere.
+// One candidate of the path: the same step everywhere, in units that already weigh the planes by what their errors cost.
 struct CodedPoint {
   CodedProfile profile;
   CodedMeasurement select;
@@ -29,6 +29,7 @@ struct CodedCalibration {
   std::vector<CodedProfile> profiles;
   int64_t codec_bytes = 0;  // of the section's tensors
   int fit_windows = 0;
+  std::vector<double> sensitivity;  // [n_layer][K|V], or empty
 };
 
 class CodedCalibrator {
@@ -43,6 +44,7 @@ class CodedCalibrator {
 
  private:
   absl::StatusOr<CodecWeights> Fit(const Splits& splits, CodedCalibration& result);
+  absl::StatusOr<std::vector<double>> Weigh(const Splits& splits, const CodecFitter& fitter);
   absl::Status FitTables(const std::vector<KvBlock>& blocks, CodecWeights& weights);
   absl::Status FollowSteps(const BlockCodec& codec, const Splits& splits, CodedCalibration& result);
   absl::StatusOr<std::string> Write(const CodecWeights& weights, const CodedCalibration& result);

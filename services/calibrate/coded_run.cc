@@ -34,7 +34,7 @@ void PrintPoint(const CodedProfile& p) {
 
 void PrintCalibration(const CodedCalibration& c, const std::string& path, bool json) {
   if (json) {
-    nlohmann::json j = {{"path", path}, {"codec_bytes", c.codec_bytes}, {"fit_windows", c.fit_windows}};
+    nlohmann::json j = {{"path", path}, {"codec_bytes", c.codec_bytes}, {"fit_windows", c.fit_windows}, {"sensitivity", c.sensitivity}};
     for (const CodedPoint& p : c.path) j["steps"].push_back(ToJson(p));
     for (const CodedProfile& p : c.profiles) j["profiles"].push_back(ToJson(p));
     fmt::print("{}\n", j.dump(2));

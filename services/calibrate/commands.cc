@@ -45,6 +45,8 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
   c->add_option("--method", o->method, "paper: omit layers; coded: code the residuals of all")
       ->check(CLI::IsMember({"paper", "coded"}));
   c->add_option("--base", o->base, "coded: a set that gets the codec and keeps its own profiles");
+  c->add_option("--windows-sensitivity", o->windows_sensitivity,
+                "coded: windows of the fit text on which errors of each layer are weighed; 0 weighs all alike");
   c->add_option("--fit", o->fit, "text the predictors are fitted on");
   c->add_option("--select", o->select,
                 "text the risks and gates are measured on; shares no article with --fit");

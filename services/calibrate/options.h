@@ -20,6 +20,7 @@ struct EngineOptions {
 struct CalibrateOptions {
   EngineOptions engine;
   std::string method = "paper";      // or "coded"
+  int windows_sensitivity = 6;       // coded: windows of the fit text that noise is scored on; 0: all planes alike
   std::string base;                  // coded: a set's file that keeps its predictors and profiles; may be empty
   std::string fit, select, confirm;  // text files; confirm may be empty
   std::vector<double> epsilons = {0.002, 0.005};

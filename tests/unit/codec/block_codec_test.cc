@@ -198,6 +198,33 @@ TEST(CodecWeights, WhatDoesNotFitThePlanIsRefusedByName) {
   EXPECT_THAT(BlockCodec::Create(layout, bad), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("scale")));
 }
 
+// What costs more is coded more finely at the same step, and the bytes pay for it.
+TEST(CodecFitter, APlaneOfMoreSensitivityGetsASmallerError) {
+  const KvLayout layout = SmallLayout();
+  CodecFitter fitter(layout, PairPlan(layout.n_layer), 1);
+  for (int w = 0; w < 8; ++w) {
+    ASSERT_OK_AND_ASSIGN(const PreRopeBlock rows, UndoRope(layout, SyntheticCache(layout, {0, 128}, 100u + w)));
+    fitter.Add(rows, 0, 128);
+  }
+  std::vector<double> sensitivity(20, 1.0);
+  sensitivity[2 * 5 + kPartV] = 16;
+  const std::vector<float> deviations = fitter.Deviations();
+  auto error = [&](const std::vector<double>& s) {
+    CodecScratch scratch;
+    const auto codec = *BlockCodec::Create(layout, *fitter.Solve(kCodecRidge, s));
+    const KvBlock exact = SyntheticCache(layout, {0, 128}, 5);
+    const CodedPolicy policy = *codec->MakePolicy(0.5f);
+    const KvBlock decoded = *codec->Decode(policy, *codec->Encode(policy, exact, scratch), scratch);
+    const auto x = UndoRope(layout, exact), y = UndoRope(layout, decoded);
+    double sum = 0;
+    for (int64_t i = 0; i < 128 * exact.kv; ++i) sum += std::pow(x->rows(5, kPartV)[i] - y->rows(5, kPartV)[i], 2);
+    return sum / (128 * exact.kv) / std::pow(deviations[2 * 5 + kPartV], 2);
+  };
+  EXPECT_LT(error(sensitivity), error({}) / 4);
+  sensitivity[0] = 0;
+  EXPECT_THAT(fitter.Solve(kCodecRidge, sensitivity), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(CodecFitter, TooFewTokensAreRefusedWithBothNumbers) {
   const KvLayout layout = SmallLayout();
   CodecFitter fitter(layout, PairPlan(layout.n_layer), 1);
