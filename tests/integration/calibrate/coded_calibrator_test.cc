@@ -1,0 +1,91 @@
+#include "services/calibrate/coded_calibrator.h"
+
+#include "common/codec/codec_section.h"
+#include "common/predictor/selection_set.h"
+#include "fmt/format.h"
+#include "tests/integration/calibrate/smooth_engine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace riskkv::calibrate {
+namespace {
+
+using ::riskkv::testing::IsOk;
+using ::riskkv::testing::SmoothEngine;
+
+std::string CodedText(int seed, int articles) {
+  std::string text;
+  for (int a = 0; a < articles; ++a) {
+    text += fmt::format(" = Coded article {} of {} = \n\n", a, seed);
+    uint32_t state = static_cast<uint32_t>(seed * 1000 + a);
+    for (int w = 0; w < 120; ++w) text += fmt::format("w{} ", (state = state * 1664525u + 1013904223u) >> 20);
+    text += "\n";
+  }
+  return text;
+}
+
+class CodedCalibratorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    options_.shape = {100, 40};
+    options_.engine.threads = 1;
+    options_.resamples = 500;
+    options_.windows_sensitivity = 2;
+    ASSERT_OK_AND_ASSIGN(splits_.fit, ParseArticles(CodedText(1, 8), "fit.txt"));
+    ASSERT_OK_AND_ASSIGN(splits_.select, ParseArticles(CodedText(2, 4), "select.txt"));
+    ASSERT_OK_AND_ASSIGN(splits_.confirm, ParseArticles(CodedText(3, 4), "confirm.txt"));
+  }
+
+  absl::StatusOr<CodedCalibration> Run(double penalty, const PredictorSet* base = nullptr) {
+    ASSIGN_OR_RETURN(auto fake, FakeEngine::Create({}));
+    engine_ = std::make_unique<SmoothEngine>(std::move(fake), penalty);
+    CodedCalibrator calibrator(*engine_, base, options_, progress_);
+    return calibrator.Run(splits_);
+  }
+
+  CalibrateOptions options_;
+  Splits splits_;
+  Progress progress_;
+  std::unique_ptr<SmoothEngine> engine_;
+};
+
+TEST_F(CodedCalibratorTest, EachBudgetGetsTheCoarsestStepThatBothSplitsAdmit) {
+  options_.epsilons = {0.002, 0.02};
+  ASSERT_OK_AND_ASSIGN(const CodedCalibration r, Run(0.3));
+  ASSERT_OK_AND_ASSIGN(const CodedProfile tight, FindCodedProfile(*r.set, "coded-0.002"));
+  ASSERT_OK_AND_ASSIGN(const CodedProfile loose, FindCodedProfile(*r.set, "coded-0.02"));
+  for (const CodedProfile& p : {tight, loose}) {
+    EXPECT_LE(p.select.upper90, p.epsilon);
+    EXPECT_LE(p.confirm.upper90, p.epsilon);
+    EXPECT_GT(p.confirm.windows, 0);
+    EXPECT_EQ(p.gate, "stable-split");
+  }
+  EXPECT_GE(loose.steps[0], tight.steps[0]);
+  EXPECT_GE(loose.times_fewer, tight.times_fewer);
+  // The path: coarser steps cost more and send less.
+  ASSERT_GE(r.path.size(), 2u);
+  EXPECT_GT(r.path.front().select.times_fewer(), r.path.back().select.times_fewer());
+  EXPECT_EQ(r.sensitivity.size(), 20u);
+  EXPECT_THAT(r.set->CheckModel(engine_->facts().fingerprint), IsOk());
+  EXPECT_THAT(OpenCodec(*r.set), IsOk());
+}
+
+TEST_F(CodedCalibratorTest, WhenNothingIsAdmissibleThereIsNoProfile) {
+  ASSERT_OK_AND_ASSIGN(const CodedCalibration r, Run(1e9));
+  EXPECT_TRUE(r.profiles.empty());
+  EXPECT_GT(r.path.size(), 5u);
+  EXPECT_TRUE(HasCodec(*r.set));
+}
+
+TEST_F(CodedCalibratorTest, TheSetItIsAddedToKeepsItsOwn) {
+  ASSERT_OK_AND_ASSIGN(const auto fake, FakeEngine::Create({}));
+  ASSERT_OK_AND_ASSIGN(const auto base, MakeSelectionSet(fake->facts()));
+  options_.windows_sensitivity = 0;
+  ASSERT_OK_AND_ASSIGN(const CodedCalibration r, Run(1.0, base.get()));
+  EXPECT_EQ(r.set->profiles().size(), base->profiles().size());
+  EXPECT_EQ(r.set->weights_bytes(), base->weights_bytes());
+  EXPECT_GT(r.codec_bytes, 0);
+  EXPECT_TRUE(r.sensitivity.empty());
+}
+
+}  // namespace
+}  // namespace riskkv::calibrate
