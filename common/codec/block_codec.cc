@@ -54,7 +54,7 @@ absl::StatusOr<std::unique_ptr<BlockCodec>> BlockCodec::Create(const KvLayout& l
   codec->digest_ = CodecDigest(weights);
   const kernels::GemmKind gemm = kernels::AvailableGemms().front();
   for (std::size_t u = 0; u < weights.units.size(); ++u) {
-    const UnitWeights& unit = weights.units[u];
+    UnitWeights& unit = weights.units[u];
     PackedUnit packed;
     packed.width = UnitWidth(weights.plan[u], kv);
     packed.from = ConditionWidth(weights.plan, weights.plan[u], kv);
@@ -62,6 +62,8 @@ absl::StatusOr<std::unique_ptr<BlockCodec>> BlockCodec::Create(const KvLayout& l
     packed.back = kernels::PackB(gemm, Transposed(unit.rotation, packed.width).data(), packed.width, packed.width);
     if (packed.from > 0) packed.predictor = kernels::PackB(gemm, unit.predictor.data(), packed.from, packed.width);
     codec->packed_.push_back(std::move(packed));
+    unit.rotation = {};
+    unit.predictor = {};
   }
   codec->weights_ = std::move(weights);
   return codec;

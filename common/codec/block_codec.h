@@ -44,12 +44,13 @@ class CodecScratch {
 // Immutable and thread-safe; every thread brings a scratch of its own. Products run on the calling thread.
 class BlockCodec {
  public:
-  // INVALID_ARGUMENT when the weights do not fit the model (CheckCodecWeights). Packs the weights: about three
-  // times their fp32 size stay in memory.
+  // INVALID_ARGUMENT when the weights do not fit the model (CheckCodecWeights). The weights are packed for the
+  // products, rotations both ways, and not kept otherwise.
   static absl::StatusOr<std::unique_ptr<BlockCodec>> Create(const KvLayout& layout, CodecWeights weights);
   ~BlockCodec();
 
   const KvLayout& layout() const { return layout_; }
+  // Plan, means, scales, variances and tables; rotations and predictors are empty.
   const CodecWeights& weights() const { return weights_; }
   uint64_t digest() const { return digest_; }
 

@@ -146,7 +146,9 @@ TEST(BlockCodec, DamageBehindARightChecksumIsAnErrorOrWholeCells) {
     StampChecksum(damaged);
     const auto cells = codec->Decode(policy, damaged, scratch);
     refused += cells.ok() ? 0 : 1;
-    if (cells.ok()) EXPECT_THAT(CheckBlock(layout, *cells), IsOk());
+    if (cells.ok()) {
+      EXPECT_THAT(CheckBlock(layout, *cells), IsOk());
+    }
   }
   EXPECT_GT(refused, 1500);  // nearly every damage shows at the coder's end
 }
