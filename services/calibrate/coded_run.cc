@@ -1,4 +1,5 @@
 // Running the coded commands: see coded_commands.h.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
@@ -22,7 +23,7 @@ int Finish(std::string_view command, const absl::Status& status) {
   if (status.ok()) return kExitOk;
   const std::string reason = ReasonOf(status);
   fmt::print(stderr, "riskkv {}: {}{}\n", command, std::string(status.message()), reason.empty() ? "" : " [" + reason + "]");
-  return ExitCode(status);
+  return ExitCodeFor(status);
 }
 
 void PrintPoint(const CodedProfile& p) {
@@ -112,31 +113,46 @@ nlohmann::json EvaluationJson(const CodedProfile& profile, const CodedMeasuremen
   return j;
 }
 
+// One length of history.
+absl::StatusOr<CodedMeasurement> EvaluateOne(Engine& engine, const BlockCodec& codec, const CodedProfile& profile,
+                                             const TextFile& text, const EvaluateOptions& options, Progress& progress) {
+  ASSIGN_OR_RETURN(const WindowSet windows, CutWindows(engine, text, options.shape, options.seed, options.windows));
+  ASSIGN_OR_RETURN(const auto store, CellStore::Create(options.temp_dir, codec.layout()));
+  CodedMeter meter(engine, *store, windows, "text", {options.resamples, options.seed}, progress);
+  return meter.Measure(codec, profile);
+}
+
 absl::Status EvaluateCoded(const EvaluateOptions& asked) {
   EvaluateOptions options = asked;
   options.engine.threads = ResolveThreads(options.engine.threads);
+  if (options.histories.empty()) options.histories = {options.shape.history};
+  const int longest = *std::max_element(options.histories.begin(), options.histories.end());
   ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(options.predictors));
   ASSIGN_OR_RETURN(const auto codec, OpenCodec(*set));
   ASSIGN_OR_RETURN(const CodedProfile profile, ChooseProfile(*set, *codec, options.profile));
   ASSIGN_OR_RETURN(const TextFile text, ReadArticles(options.text));
-  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, options.shape.length() + 64));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, longest + options.shape.horizon + 64));
   RETURN_IF_ERROR(set->CheckModel(engine->facts().fingerprint));
   RealClock clock;
   InterruptGuard guard(*engine);
   ProgressLine progress(clock);
-  ASSIGN_OR_RETURN(const WindowSet windows, CutWindows(*engine, text, options.shape, options.seed, options.windows));
-  ASSIGN_OR_RETURN(const auto store, CellStore::Create(options.temp_dir, set->layout()));
-  CodedMeter meter(*engine, *store, windows, "text", {options.resamples, options.seed}, progress);
-  ASSIGN_OR_RETURN(const CodedMeasurement m, meter.Measure(*codec, profile));
-  if (options.json) {
-    fmt::print("{}\n", EvaluationJson(profile, m).dump(2));
-  } else {
+  nlohmann::json all = nlohmann::json::array();
+  for (int history : options.histories) {
+    options.shape.history = history;
+    ASSIGN_OR_RETURN(const CodedMeasurement m, EvaluateOne(*engine, *codec, profile, text, options, progress));
+    all.push_back(EvaluationJson(profile, m));
+    all.back()["history"] = history;
+    if (options.json) continue;
     CodedProfile shown = profile;
     shown.select = m.stats;
     shown.confirm = {};
     shown.times_fewer = m.times_fewer();
+    fmt::print("{:>6} tokens  ", history);
     PrintPoint(shown);
   }
+  if (!options.json) return absl::OkStatus();
+  const nlohmann::json several = {{"profile", profile.name}, {"by_history", all}};
+  fmt::print("{}\n", (all.size() == 1 ? all.front() : several).dump(2));
   return absl::OkStatus();
 }
 
