@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/codec/plan.h"
+#include "common/predictor/profile.h"
 #include "common/quality/progress.h"
 #include "common/quality/scorer.h"
 #include "common/quality/windows.h"
