@@ -17,8 +17,8 @@ constexpr std::size_t kWorstRequests = 10;
 constexpr char kStyle[] = R"(
 body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:1100px;margin:24px auto;padding:0 16px}
 h1{font-size:24px;margin-bottom:4px}h2{font-size:18px;margin:32px 0 8px}
-table{border-collapse:collapse;font-size:13px;margin:8px 0}
-td,th{padding:3px 9px;border-bottom:1px solid #e2e2e2;text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
+table{border-collapse:collapse;font-size:12px;margin:8px 0}
+td,th{padding:3px 6px;border-bottom:1px solid #e2e2e2;text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 td:first-child,th:first-child{text-align:left}th{border-bottom:1px solid #888;font-weight:600}
 .scroll{overflow-x:auto}.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(430px,1fr));gap:20px}
 figure{margin:0}figure img{width:100%}figcaption{font-size:13px;color:#444}figcaption b{color:#222}

@@ -1,5 +1,9 @@
 #include "services/calibrate/calibrator.h"
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 #include <filesystem>
 
 #include "common/engine/fake/fake_engine.h"
@@ -177,6 +181,41 @@ TEST_F(CalibratorTest, InterruptedRunsEndWithTheSameBytes) {
   EXPECT_EQ(again.bytes, whole.bytes);
   EXPECT_EQ(engine_->scored(), 0);
   EXPECT_EQ(engine_->steps(), 0);
+  std::filesystem::remove_all(options_.work_dir);
+}
+
+// SIGKILL gives no chance to tidy or save: what is whole in the folder is used, the rest is as if it had not been.
+TEST_F(CalibratorTest, KilledRunsEndWithTheSameBytes) {
+  class Dies : public StopsSoon {
+   public:
+    explicit Dies(int at) : StopsSoon(1 << 30), at_(at) {}
+    void Step() override {
+      StopsSoon::Step();
+      if (steps == at_) ::raise(SIGKILL);
+    }
+    const int at_;
+  };
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult whole, Run(1.0));
+  const int scored = engine_->scored();
+  options_.work_dir = ::testing::TempDir() + "calibrator-killed";
+  std::filesystem::remove_all(options_.work_dir);
+  for (const int at : {3, 35, 45, 20}) {  // in the fit twice, among the scorings twice
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      Dies dies(at);
+      const bool ended = Run(1.0, &dies).ok();
+      ::_exit(ended ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "died at step " << at << ": " << status;
+  }
+  ASSERT_OK_AND_ASSIGN(const CalibrationResult last, Run(1.0));
+  EXPECT_EQ(last.bytes, whole.bytes);
+  EXPECT_LT(engine_->scored(), scored) << "the killed runs' scorings are used";
+  for (const auto& entry : std::filesystem::directory_iterator(options_.work_dir))
+    EXPECT_NE(entry.path().extension(), ".part");
   std::filesystem::remove_all(options_.work_dir);
 }
 
