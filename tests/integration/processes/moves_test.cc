@@ -65,6 +65,8 @@ class LengthTest : public ProcessTest {
     run.outcome = *outcome;
     ASSERT_EQ(run.outcome.state(), v1::MIGRATION_STATE_SUCCEEDED) << run.outcome.ShortDebugString();
     ASSERT_EQ(run.outcome.owner(), "b");
+    fmt::print("{} prompt tokens, {}: predicted {:.0f} ms, took {:.0f} ms; {} rounds\n", request.tokens().ids_size(),
+               v1::Mode_Name(run.outcome.mode()), run.outcome.predicted_ms(), run.outcome.total_ms(), run.outcome.stats().rounds());
     const int64_t there = run.outcome.start_index() - stream->merger().next_index();
     ASSERT_NO_FATAL_FAILURE(ReadAndEnd(*stream, std::max<int64_t>(0, there) + kAfter));
     run.tokens = stream->log().Tokens();
