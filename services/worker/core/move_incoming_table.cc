@@ -118,7 +118,8 @@ absl::Status IncomingMoves::Missing(const Key& key) {
   const AttemptInfo& info = it->second.info;
   if (!info.error.ok()) return info.error;
   if (info.state == MoveState::kAborted) {
-    return MakeError(absl::StatusCode::kAborted, "CANCELLED_BY_PEER", "the attempt was closed");
+    // It was PREPARED, so this is no refusal of its own: a source that goes on must know whether it was closed or rolled back.
+    return MakeError(absl::StatusCode::kDeadlineExceeded, "IN_DOUBT", "the attempt was prepared here and has ended: the coordinator knows how");
   }
   return MakeError(absl::StatusCode::kFailedPrecondition, "ALREADY_COMMITTED", fmt::format("the attempt ended {}", MoveStateName(info.state)));
 }

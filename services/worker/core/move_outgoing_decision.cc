@@ -175,6 +175,8 @@ void OutgoingMove::FreeOnceResumed() {
   if (decision->decision == Decision::kRolledBack) {
     if (absl::Status status = context_.manager->ResumeHere(fence().request_id, decision->epoch); !status.ok()) {
       context_.log->error("{} rolled back, but cannot go on: {}", LogPrefix(fence()), status);
+      // It came back by another way since, under a later epoch: what its former self holds is of no use any more.
+      context_.manager->FreeMoved(fence().request_id);
     }
     absl::Status why = WithContext(MakeError(absl::StatusCode::kAborted, "PEER_UNREACHABLE", "rolled back to the source"), "coordinator",
                                    MoveStateName(MoveState::kCommitted));

@@ -101,6 +101,26 @@ TEST_F(DoubtTest, AbortedWhilePrepared) {
   ExpectIdle();
 }
 
+TEST_F(DoubtTest, AFinalThatComesAgainAfterPreparedIsNoRefusal) {
+  const std::string id = Running();
+  const StartMoveParams p = Params(*a_, *b_, id, MoveMode::kFull, "m");
+  b_->wire.before_final = [&] { authority_.unreachable = true; };
+  auto move = Begin(p);
+  ASSERT_TRUE(Eventually([&] { return b_->incoming->Query(p.fence).state == MoveState::kPrepared; }));
+  const DecisionInfo aborted = authority_.Close(p.fence);
+  b_->incoming->Decide(p.fence, aborted);
+  ASSERT_TRUE(Eventually([&] { return b_->incoming->active() == 0; }));
+  FinalRequest again;
+  again.fence = p.fence;
+  const absl::Status answer = b_->incoming->Final(again).status();
+  EXPECT_THAT(answer, HasReason("IN_DOUBT"));
+  EXPECT_FALSE(IsDefiniteRefusal(answer)) << "after a roll-back the source would go on under its old epoch";
+  a_->outgoing->Decide(p.fence, aborted);
+  EXPECT_FALSE(Follow(*move).failed.ok());
+  EXPECT_EQ(Output(*a_, id), Unmoved(300, 300));
+  ExpectIdle();
+}
+
 TEST_F(DoubtTest, LateAndDoubledDecisionsChangeNothing) {
   const std::string id = Running();
   const StartMoveParams p = Params(*a_, *b_, id, MoveMode::kFull, "m");
@@ -134,6 +154,32 @@ TEST_F(DoubtTest, SourceKeepsCellsUntilResumedAndTakesARollBack) {
   EXPECT_EQ(Output(*a_, id), Unmoved(300, 300));
   EXPECT_EQ(a_->manager->Get(id)->epoch, 3u);
   held->reset();
+  ExpectIdle();
+}
+
+TEST_F(DoubtTest, ARollBackThatComesAfterARecoveryFreesTheFormerSelf) {
+  const std::string id = Running();
+  authority_.hold_resumed = true;
+  const StartMoveParams p = Params(*a_, *b_, id, MoveMode::kFull, "m");
+  auto move = Begin(p);
+  ASSERT_TRUE(Eventually([&] { return a_->outgoing->Query(p.fence).state == MoveState::kCommitted; }));
+  // As Adopt does it: the roll-back (epoch 3) and a Recover (epoch 4) happened, and the second was heard first.
+  const auto moved = a_->manager->Get(id);
+  ASSERT_OK(moved);
+  std::vector<Token> history = moved->prompt;
+  for (const LoggedToken& t : moved->log) history.push_back(t.token);
+  const int64_t cells = static_cast<int64_t>(history.size()) - 1;
+  auto reservation = a_->manager->Reserve(cells + 512);
+  ASSERT_OK(reservation);
+  ASSERT_OK(a_->manager->Prefill(*reservation, history, cells));
+  ASSERT_OK(a_->manager->Install(*reservation, {id, moved->params, moved->prompt, moved->log, {}}));
+  ASSERT_OK(a_->manager->Activate(id, 4, static_cast<int64_t>(moved->log.size())));
+  ASSERT_OK(a_->manager->AllowDelivery(id));
+  ASSERT_EQ(authority_.RollBack(p.fence).decision, Decision::kRolledBack);
+  authority_.hold_resumed = false;
+  EXPECT_FALSE(Follow(*move).failed.ok());
+  EXPECT_EQ(a_->manager->Get(id)->epoch, 4u) << "the later epoch stands";
+  EXPECT_EQ(Output(*a_, id), Unmoved(300, 300));
   ExpectIdle();
 }
 
