@@ -11,7 +11,7 @@ set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 source "$here/lib/common.sh"
 
-apt_sets=(build) want_cuda=0 want_grpcurl=0
+apt_sets=(build test) want_cuda=0 want_grpcurl=0
 while [ $# -gt 0 ]; do
   case $1 in
     --cuda) want_cuda=1 ;;

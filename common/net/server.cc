@@ -67,6 +67,10 @@ void RpcServer::SetServing(bool serving) {
   if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(serving);
 }
 
+void RpcServer::SetServing(const std::string& service, bool serving) {
+  if (auto* health = server_->GetHealthCheckService()) health->SetServingStatus(service, serving);
+}
+
 void RpcServer::Shutdown(absl::Duration deadline) {
   if (!server_) return;  // Start failed
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(deadline));

@@ -30,6 +30,8 @@ class RpcServer {
   std::string address() const { return host_ + ":" + std::to_string(port_); }
   // Health of the whole process and of each service.
   void SetServing(bool serving);
+  // Of one service, by its full name.
+  void SetServing(const std::string& service, bool serving);
   // Ends running calls at the deadline; streams that do not end are cancelled.
   void Shutdown(absl::Duration deadline);
 

@@ -2,8 +2,10 @@
 
 #include <string>
 
+#include "absl/strings/cord.h"
 #include "fmt/format.h"
 #include "google/rpc/status.pb.h"
+#include "riskkv/v1/coordinator.pb.h"
 
 namespace riskkv {
 namespace {
@@ -33,6 +35,8 @@ std::string NameOf(v1::Side side) {
     default: return "";
   }
 }
+
+constexpr char kLeaderUrl[] = "riskkv/leader";
 
 constexpr char kStatePrefix[] = "MIGRATION_STATE_";
 
@@ -96,22 +100,48 @@ grpc::Status ToGrpc(const absl::Status& status) {
   rpc.set_code(static_cast<int>(status.code()));
   rpc.set_message(Str(status.message()));
   if (GetDetail(status)) rpc.add_details()->PackFrom(ToProto(status));
+  if (std::string leader = LeaderAddress(status); !leader.empty()) {
+    v1::NotLeader detail;
+    detail.set_leader_address(leader);
+    rpc.add_details()->PackFrom(detail);
+  }
   return {static_cast<grpc::StatusCode>(status.code()), Str(status.message()), rpc.SerializeAsString()};
 }
 
 absl::Status FromGrpc(const grpc::Status& status) {
   if (status.ok()) return absl::OkStatus();
   google::rpc::Status rpc;
+  absl::Status result;
+  std::string leader;
   if (!status.error_details().empty() && rpc.ParseFromString(status.error_details())) {
     for (const auto& any : rpc.details()) {
       v1::ErrorDetail detail;
-      if (!any.Is<v1::ErrorDetail>() || !any.UnpackTo(&detail)) continue;
+      v1::NotLeader not_leader;
+      if (any.UnpackTo(&not_leader)) leader = not_leader.leader_address();
+      if (!any.UnpackTo(&detail)) continue;
       detail.set_code(status.error_code());
       detail.set_message(status.error_message());
-      return FromProto(detail);
+      result = FromProto(detail);
     }
   }
-  return WithDefaultReason(absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
+  if (result.ok()) {
+    return WithDefaultReason(absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
+  }
+  if (!leader.empty()) result.SetPayload(kLeaderUrl, absl::Cord(leader));
+  return result;
+}
+
+absl::Status NotLeader(const std::string& leader_address) {
+  absl::Status status = MakeError(absl::StatusCode::kUnavailable, "NOT_LEADER",
+                                  leader_address.empty() ? std::string("this coordinator does not lead, and nobody else is known to")
+                                                         : fmt::format("this coordinator does not lead: ask {}", leader_address));
+  if (!leader_address.empty()) status.SetPayload(kLeaderUrl, absl::Cord(leader_address));
+  return status;
+}
+
+std::string LeaderAddress(const absl::Status& status) {
+  auto payload = status.GetPayload(kLeaderUrl);
+  return payload ? std::string(*payload) : std::string();
 }
 
 absl::Status FromGrpc(const grpc::Status& status, std::string_view what) { return Annotate(FromGrpc(status), what); }

@@ -2,6 +2,8 @@
 #ifndef RISKKV_COMMON_NET_STATUS_H_
 #define RISKKV_COMMON_NET_STATUS_H_
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "common/base/status.h"
 #include "grpcpp/support/status.h"
@@ -15,6 +17,11 @@ grpc::Status ToGrpc(const absl::Status& status);
 absl::Status FromGrpc(const grpc::Status& status);
 // The same with "<what>: " before the message, e.g. the peer and the call.
 absl::Status FromGrpc(const grpc::Status& status, std::string_view what);
+
+// UNAVAILABLE (NOT_LEADER): ask the coordinator at `leader_address` instead; empty: nobody leads at the moment. The address travels.
+absl::Status NotLeader(const std::string& leader_address);
+// The address in such an error; empty when it names none, or is another one.
+std::string LeaderAddress(const absl::Status& status);
 
 v1::ErrorDetail ToProto(const absl::Status& status);
 // OK for an absent or empty detail (code 0).

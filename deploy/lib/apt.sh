@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Debian packages, in sets: apt.sh SET...   Installs only what is missing.
 #   build    compiler, build tools, the model checker spin, and the libraries' development files
+#   test     servers that tests start themselves; a test is skipped where its server is missing
 #   clang    for the fuzz preset and clang-tidy
 #   runtime  the libraries that riskkv, riskkv-worker and riskkv-coordinator need to run; what the images install
 #   docker   the engine, docker-compose and what makes a base image
@@ -14,11 +15,12 @@ packages_of() {
       libgrpc++-dev libgrpc-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler libabsl-dev libspdlog-dev libfmt-dev \
       libgtest-dev libgmock-dev libbenchmark-dev libopenblas-dev libsqlite3-dev prometheus-cpp-dev nlohmann-json3-dev \
       libcli11-dev libssl-dev libzstd-dev libxxhash-dev libcurl4-openssl-dev gnuplot-nox ;;
+    test) echo etcd-server ;;
     clang) echo clang-14 clang-tidy-14 clang-format-14 libclang-rt-14-dev llvm-14 ;;
     runtime) echo libgrpc++1.51 libprotobuf32 libabsl20220623 libspdlog1.10 libfmt9 libopenblas0-pthread libsqlite3-0 libssl3 \
       libzstd1 libxxhash0 libcurl4 libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 ca-certificates ;;
     docker) echo docker.io docker-compose debootstrap iptables ;;
-    *) die "no such set of packages: $1" "the sets are build, clang, runtime and docker" ;;
+    *) die "no such set of packages: $1" "the sets are build, test, clang, runtime and docker" ;;
   esac
 }
 

@@ -15,7 +15,7 @@ CLI::App* AddCommand(CLI::App& app, const std::string& name, const std::string& 
 }
 
 CLI::Option* AddCoordinatorOption(CLI::App& command, std::string* address, bool required) {
-  CLI::Option* option = command.add_option("--coordinator", *address, "The coordinator's host:port")
+  CLI::Option* option = command.add_option("--coordinator", *address, "The coordinator's host:port, or several, comma-separated: the one that leads is asked")
                             ->envname("RISKKV_COORDINATOR");
   if (required) option->required();
   return option;

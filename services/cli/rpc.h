@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "common/net/channel.h"
+#include "common/net/leader_channel.h"
 #include "common/net/status.h"
 #include "fmt/format.h"
 #include "grpcpp/grpcpp.h"
@@ -16,29 +18,36 @@ namespace riskkv::cli {
 
 inline constexpr absl::Duration kCallTimeout = absl::Seconds(10);
 
-// A stub of `Service` that remembers whom it calls.
+// Whom to call with stubs of `Service`. Of several coordinators the call goes on to the one that leads.
 template <typename Service>
 class Peer {
  public:
-  // `role` is "coordinator" or "worker".
-  Peer(std::string role, std::string address)
-      : name_(fmt::format("{} {}", role, address)),
-        stub_(Service::NewStub(CreateChannel(address, ChannelKind::kControl))) {}
+  // `role` is "coordinator" or "worker"; `address` may be several coordinators', comma-separated.
+  Peer(std::string role, const std::string& address)
+      : role_(std::move(role)), leader_(std::make_unique<LeaderChannel>(SplitAddresses(address))) {}
 
   template <typename Request, typename Reply>
   absl::StatusOr<Reply> Call(grpc::Status (Service::Stub::*method)(grpc::ClientContext*, const Request&,
                                                                    Reply*),
                              const Request& request, absl::Duration timeout = kCallTimeout) const {
-    grpc::ClientContext context;
-    SetTimeout(context, timeout);
-    Reply reply;
-    RETURN_IF_ERROR(FromGrpc((stub_.get()->*method)(&context, request, &reply), name_));
-    return reply;
+    const absl::Time until = absl::Now() + timeout;
+    for (int tries = 1;; ++tries) {
+      grpc::ClientContext context;
+      SetTimeout(context, until - absl::Now());
+      Reply reply;
+      const LeaderChannel::Choice to = leader_->Current();
+      auto stub = Service::NewStub(to.channel);
+      const absl::Status status = leader_->Learn(to.address, FromGrpc((stub.get()->*method)(&context, request, &reply)));
+      if (status.ok()) return reply;
+      if (tries == kMostTries || !leader_->ElsewhereMayDo(status)) return Annotate(status, fmt::format("{} {}", role_, to.address));
+    }
   }
 
  private:
-  std::string name_;
-  std::unique_ptr<typename Service::Stub> stub_;
+  static constexpr int kMostTries = 5;
+
+  std::string role_;
+  std::unique_ptr<LeaderChannel> leader_;
 };
 
 }  // namespace riskkv::cli

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "riskkv/v1/coordinator.grpc.pb.h"
+#include "common/net/leader_channel.h"
 #include "services/client/core/stream_merger.h"
 
 namespace riskkv::client {
@@ -15,12 +15,12 @@ namespace riskkv::client {
 // Thread-safe.
 class Locator {
  public:
-  explicit Locator(const std::string& coordinator_address);
+  // One address, or several coordinators', comma-separated, of which one leads.
+  explicit Locator(const std::string& coordinator_addresses);
   absl::StatusOr<Target> Locate(const std::string& request_id, absl::Duration timeout) const;
 
  private:
-  const std::string address_;
-  std::unique_ptr<v1::Coordinator::Stub> stub_;
+  const std::unique_ptr<LeaderChannel> leader_;
 };
 
 }  // namespace riskkv::client

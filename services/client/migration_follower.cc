@@ -22,14 +22,13 @@ absl::Status StoppedError() {
 
 }  // namespace
 
-MigrationFollower::MigrationFollower(const std::string& coordinator_address)
-    : address_(coordinator_address),
-      stub_(v1::Coordinator::NewStub(CreateChannel(coordinator_address, ChannelKind::kControl))) {}
+MigrationFollower::MigrationFollower(const std::string& coordinator_addresses)
+    : leader_(SplitAddresses(coordinator_addresses)) {}
 
 absl::StatusOr<v1::Outcome> MigrationFollower::Migrate(const v1::MigrateRequest& request, const Sink& sink) {
   seq_ = 0;
   return Follow(
-      request.migration_id(), [&](grpc::ClientContext* context) { return stub_->Migrate(context, request); },
+      request.migration_id(), [&](v1::Coordinator::Stub& stub, grpc::ClientContext* context) { return stub.Migrate(context, request); },
       sink);
 }
 
@@ -57,7 +56,9 @@ absl::StatusOr<bool> MigrationFollower::ReadOne(const Starter& start, const Sink
     if (stopped_) return StoppedError();
     running_ = &context;
   }
-  Reader reader = start(&context);
+  const LeaderChannel::Choice to = leader_.Current();
+  auto stub = v1::Coordinator::NewStub(to.channel);
+  Reader reader = start(*stub, &context);
   v1::MigrationEvent event;
   bool terminal = false;
   while (reader->Read(&event)) {
@@ -75,17 +76,17 @@ absl::StatusOr<bool> MigrationFollower::ReadOne(const Starter& start, const Sink
     running_ = nullptr;
   }
   if (terminal) return true;
-  RETURN_IF_ERROR(FromGrpc(status, fmt::format("coordinator {}", address_)));
+  RETURN_IF_ERROR(leader_.Learn(to.address, FromGrpc(status, fmt::format("coordinator {}", to.address))));
   return false;
 }
 
 absl::StatusOr<v1::Outcome> MigrationFollower::Follow(const std::string& migration_id, Starter start,
                                                       const Sink& sink) {
-  Starter watch = [this, &migration_id](grpc::ClientContext* context) {
+  Starter watch = [this, &migration_id](v1::Coordinator::Stub& stub, grpc::ClientContext* context) {
     v1::WatchMigrationRequest request;
     request.set_migration_id(migration_id);
     request.set_from_seq(seq_ + 1);
-    return stub_->WatchMigration(context, request);
+    return stub.WatchMigration(context, request);
   };
   if (start == nullptr) start = watch;
   for (int failures = 0;;) {
@@ -97,14 +98,16 @@ absl::StatusOr<v1::Outcome> MigrationFollower::Follow(const std::string& migrati
     bool lost = done.ok() || done.status().code() == absl::StatusCode::kUnavailable;
     // Before the first event nothing is known to have been accepted, and a refusal must not be mistaken for a
     // lost line.
-    if (!lost || seq_ == 0 || ++failures > kMaxReconnects) {
+    // Another coordinator leads: it has done nothing, and the next one is asked the same.
+    const bool elsewhere = seq_ == 0 && ReasonOf(done.status()) == "NOT_LEADER";
+    if (!lost || (seq_ == 0 && !elsewhere) || ++failures > kMaxReconnects) {
       return done.ok() ? MakeError(absl::StatusCode::kUnavailable, "PEER_UNREACHABLE",
                                    fmt::format("coordinator {} ended the events of {} without an outcome",
-                                               address_, migration_id))
+                                               leader_.Current().address, migration_id))
                        : done.status();
     }
     absl::SleepFor(kReconnectWait);
-    start = watch;
+    if (!elsewhere) start = watch;
   }
 }
 

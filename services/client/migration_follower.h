@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/net/leader_channel.h"
 #include "riskkv/v1/coordinator.grpc.pb.h"
 
 namespace riskkv::client {
@@ -17,7 +18,8 @@ class MigrationFollower {
  public:
   using Sink = std::function<void(const v1::MigrationEvent&)>;
 
-  explicit MigrationFollower(const std::string& coordinator_address);
+  // One address, or several coordinators', comma-separated, of which one leads.
+  explicit MigrationFollower(const std::string& coordinator_addresses);
 
   // The outcome, whatever it is; an error when the coordinator refused the request or is gone for good.
   absl::StatusOr<v1::Outcome> Migrate(const v1::MigrateRequest& request, const Sink& sink);
@@ -28,14 +30,13 @@ class MigrationFollower {
 
  private:
   using Reader = std::unique_ptr<grpc::ClientReader<v1::MigrationEvent>>;
-  using Starter = std::function<Reader(grpc::ClientContext*)>;
+  using Starter = std::function<Reader(v1::Coordinator::Stub&, grpc::ClientContext*)>;
   // Reads one stream; true when the terminal event came.
   absl::StatusOr<bool> ReadOne(const Starter& start, const Sink& sink);
   absl::StatusOr<v1::Outcome> Follow(const std::string& migration_id, Starter start, const Sink& sink);
   bool stopped();
 
-  const std::string address_;
-  std::unique_ptr<v1::Coordinator::Stub> stub_;
+  LeaderChannel leader_;
   uint64_t seq_ = 0;
   v1::Outcome outcome_;
   Mutex mu_;

@@ -17,6 +17,8 @@ constexpr absl::Duration kShutdown = absl::Seconds(5);
 struct Flags {
   std::string listen = "127.0.0.1:7070";
   std::string store = "sqlite:riskkv.db";
+  std::string advertise;
+  int leader_ttl_s = 5;
   int64_t lease_ms = 10000;
   int64_t renew_ms = 3000;
   std::string port_file;
@@ -27,7 +29,15 @@ struct Flags {
 
 void AddFlags(CLI::App& app, Flags& flags) {
   app.add_option("--listen", flags.listen, "host:port; port 0 takes any free one")->capture_default_str();
-  app.add_option("--store", flags.store, "sqlite:PATH or memory")->capture_default_str();
+  app.add_option("--store", flags.store,
+                 "sqlite:PATH (one coordinator), etcd:HOST:PORT[,HOST:PORT...][/PREFIX] (several, one of which leads), or memory (nothing "
+                 "survives a restart)")
+      ->capture_default_str();
+  app.add_option("--advertise", flags.advertise,
+                 "etcd: the host:port at which workers and clients reach this coordinator when it leads; default: where it listens");
+  app.add_option("--leader-ttl-s", flags.leader_ttl_s, "etcd: a leader that is silent for so long is replaced; it stops by itself before")
+      ->capture_default_str()
+      ->check(CLI::Range(1, 300));
   app.add_option("--lease-ms", flags.lease_ms, "a worker that is silent for so long is gone")
       ->capture_default_str()
       ->check(CLI::Range(100, 3600000));
@@ -38,7 +48,11 @@ void AddFlags(CLI::App& app, Flags& flags) {
       ->capture_default_str()
       ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error", "off"}));
   app.add_flag("--insecure", flags.insecure, "allow plain text beyond loopback");
-  app.footer("Example: riskkv-coordinator --listen 127.0.0.1:7070 --store sqlite:/var/lib/riskkv/coordinator.db");
+  app.footer(
+      "Examples:\n"
+      "  riskkv-coordinator --listen 127.0.0.1:7070 --store sqlite:/var/lib/riskkv/coordinator.db\n"
+      "  riskkv-coordinator --listen 0.0.0.0:7070 --insecure --advertise c1:7070 --store etcd:e1:2379,e2:2379,e3:2379\n"
+      "Exit codes: 0 stopped by SIGTERM or SIGINT, 2 it could not start (the message says why).");
 }
 
 // Written under another name first, so that a reader never sees half a file.
@@ -71,6 +85,8 @@ int main(int argc, char** argv) {
   riskkv::coordinator::CoordinatorOptions options;
   options.listen = flags.listen;
   options.store = flags.store;
+  options.advertise = flags.advertise;
+  options.leader_ttl = absl::Seconds(flags.leader_ttl_s);
   options.lease = absl::Milliseconds(flags.lease_ms);
   options.renew = absl::Milliseconds(flags.renew_ms);
   options.insecure = flags.insecure;

@@ -41,7 +41,7 @@ void AddServiceFlags(CLI::App& app, Flags& f) {
   app.add_option("--listen", f.worker.listen, "host:port; port 0 takes any free one")->capture_default_str();
   app.add_option("--advertise", f.worker.advertise, "host:port the coordinator and other workers reach it at (default: where it listens)");
   app.add_option("--client-address", f.worker.client_address, "host:port clients reach it at, told to them when a request moves (default: as --advertise)");
-  app.add_option("--coordinator", f.worker.coordinator, "host:port; without one nothing moves");
+  app.add_option("--coordinator", f.worker.coordinator, "host:port, or several, comma-separated, of which one leads; without one nothing moves");
   app.add_flag("--insecure", f.worker.insecure, "allow plain text beyond loopback");
   app.add_option("--max-moves", f.worker.max_moves, "moves at once, each way")->capture_default_str()->check(CLI::Range(1, 64));
   app.add_option("--max-queue", f.worker.manager.max_queue, "requests that may wait")->capture_default_str()->check(CLI::Range(1, 100000));

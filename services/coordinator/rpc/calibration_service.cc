@@ -41,8 +41,10 @@ double BreakEven(const SetInfo& set, int64_t cells) {
 
 grpc::Status CalibrationService::ListPredictorSets(grpc::ServerContext*, const v1::ListPredictorSetsRequest*,
                                                    v1::ListPredictorSetsReply* reply) {
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
   std::map<std::string, std::pair<SetInfo, std::vector<std::string>>> sets;
-  for (const RegisteredWorker& worker : core_.registry->All()) {
+  for (const RegisteredWorker& worker : (*core)->registry->All()) {
     if (!worker.alive()) continue;
     for (const SetInfo& set : worker.info.sets) {
       auto& entry = sets[set.digest];
@@ -54,8 +56,8 @@ grpc::Status CalibrationService::ListPredictorSets(grpc::ServerContext*, const v
     v1::PredictorSetInfo* out = reply->add_sets();
     *out = ToProto(entry.first);
     for (const std::string& worker : entry.second) out->add_workers(worker);
-    int64_t moves = CountOf(*core_.store, SetMovesCounter(digest));
-    int64_t cells = CountOf(*core_.store, SetCellsCounter(digest));
+    int64_t moves = CountOf(*(*core)->store, SetMovesCounter(digest));
+    int64_t cells = CountOf(*(*core)->store, SetCellsCounter(digest));
     out->set_moves(moves);
     out->set_break_even_moves(BreakEven(entry.first, moves > 0 && cells > 0 ? cells / moves : kTypicalCells));
   }

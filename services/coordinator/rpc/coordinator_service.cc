@@ -39,95 +39,118 @@ void Fill(const Location& location, v1::LocateReply* reply) {
 
 }  // namespace
 
-grpc::Status CoordinatorService::Follow(const Job& job, uint64_t from_seq, grpc::ServerContext* context,
-                                        grpc::ServerWriter<v1::MigrationEvent>* writer) const {
+grpc::Status CoordinatorService::Follow(std::shared_ptr<const ServiceContext> core, std::shared_ptr<Job> job, uint64_t from_seq,
+                                        grpc::ServerContext* context, grpc::ServerWriter<v1::MigrationEvent>* writer) {
+  // A client that does not read must not hold the term: only the job, which needs nothing of it, is kept.
+  const std::shared_ptr<const std::atomic<bool>> stopping = core->stopping;
+  core.reset();
   for (;;) {
-    Job::Batch batch = job.WaitEvents(from_seq, kLookAgain);
+    Job::Batch batch = job->WaitEvents(from_seq, kLookAgain);
     for (const JobEvent& event : batch.events) {
-      if (!writer->Write(ToProto(job.id(), event))) return grpc::Status::OK;  // the client hung up; the job goes on
+      if (!writer->Write(ToProto(job->id(), event))) return grpc::Status::OK;  // the client hung up; the job goes on
       from_seq = event.seq + 1;
     }
     if (batch.ended) return grpc::Status::OK;
     if (context->IsCancelled()) return grpc::Status::CANCELLED;
-    if (batch.in_doubt) return ToGrpc(InDoubt(job.id()));
-    if (core_.stopping != nullptr && *core_.stopping) {
-      return ToGrpc(MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the coordinator is stopping; watch again"));
+    if (batch.in_doubt) return ToGrpc(InDoubt(job->id()));
+    if (stopping != nullptr && *stopping) {
+      return ToGrpc(MakeError(absl::StatusCode::kUnavailable, "NOT_READY", "the coordinator is stopping, or no longer leads; watch again"));
     }
   }
 }
 
 grpc::Status CoordinatorService::Migrate(grpc::ServerContext* context, const v1::MigrateRequest* request,
                                          grpc::ServerWriter<v1::MigrationEvent>* writer) {
-  auto job = core_.manager->StartJob(FromProto(*request));
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
+  auto job = (*core)->manager->StartJob(FromProto(*request));
   if (!job.ok()) return ToGrpc(job.status());
-  return Follow(**job, 1, context, writer);
+  return Follow(*std::move(core), *std::move(job), 1, context, writer);
 }
 
 grpc::Status CoordinatorService::StartMigration(grpc::ServerContext*, const v1::MigrateRequest* request, v1::Migration* reply) {
-  auto job = core_.manager->StartJob(FromProto(*request));
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
+  auto job = (*core)->manager->StartJob(FromProto(*request));
   if (!job.ok()) return ToGrpc(job.status());
-  *reply = ToProto((*job)->Snapshot(), core_.clock->Now());
+  *reply = ToProto((*job)->Snapshot(), (*core)->clock->Now());
   return grpc::Status::OK;
 }
 
 grpc::Status CoordinatorService::GetMigration(grpc::ServerContext*, const v1::GetMigrationRequest* request, v1::Migration* reply) {
-  auto job = core_.manager->Find(request->migration_id());
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
+  auto job = (*core)->manager->Find(request->migration_id());
   if (!job.ok()) return ToGrpc(job.status());
-  *reply = ToProto((*job)->Snapshot(), core_.clock->Now());
+  *reply = ToProto((*job)->Snapshot(), (*core)->clock->Now());
   return grpc::Status::OK;
 }
 
 grpc::Status CoordinatorService::ListMigrations(grpc::ServerContext*, const v1::ListMigrationsRequest* request,
                                                 v1::ListMigrationsReply* reply) {
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
   int limit = request->limit() > 0 ? std::min(request->limit(), kMostListed) : kDefaultLimit;
-  auto jobs = core_.manager->List({.active_only = request->active_only(), .request_id = request->request_id(), .limit = limit});
+  auto jobs = (*core)->manager->List({.active_only = request->active_only(), .request_id = request->request_id(), .limit = limit});
   if (!jobs.ok()) return ToGrpc(jobs.status());
-  for (const JobRecord& job : *jobs) *reply->add_migrations() = ToProto(job, core_.clock->Now());
+  for (const JobRecord& job : *jobs) *reply->add_migrations() = ToProto(job, (*core)->clock->Now());
   return grpc::Status::OK;
 }
 
 grpc::Status CoordinatorService::WatchMigration(grpc::ServerContext* context, const v1::WatchMigrationRequest* request,
                                                 grpc::ServerWriter<v1::MigrationEvent>* writer) {
-  auto job = core_.manager->Find(request->migration_id());
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
+  auto job = (*core)->manager->Find(request->migration_id());
   if (!job.ok()) return ToGrpc(job.status());
-  return Follow(**job, request->from_seq(), context, writer);
+  return Follow(*std::move(core), *std::move(job), request->from_seq(), context, writer);
 }
 
 grpc::Status CoordinatorService::CancelMigration(grpc::ServerContext*, const v1::CancelMigrationRequest* request,
                                                  v1::Migration* reply) {
-  auto job = core_.manager->CancelJob(request->migration_id());
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
+  auto job = (*core)->manager->CancelJob(request->migration_id());
   if (!job.ok()) return ToGrpc(job.status());
-  *reply = ToProto((*job)->Snapshot(), core_.clock->Now());
+  *reply = ToProto((*job)->Snapshot(), (*core)->clock->Now());
   return grpc::Status::OK;
 }
 
 grpc::Status CoordinatorService::PlanMigration(grpc::ServerContext*, const v1::MigrateRequest* request, v1::Plan* reply) {
-  auto plan = core_.manager->MakePlan(FromProto(*request));
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
+  auto plan = (*core)->manager->MakePlan(FromProto(*request));
   if (!plan.ok()) return ToGrpc(plan.status());
   *reply = ToProto(*plan);
   return grpc::Status::OK;
 }
 
 grpc::Status CoordinatorService::ListWorkers(grpc::ServerContext*, const v1::ListWorkersRequest*, v1::ListWorkersReply* reply) {
-  for (const RegisteredWorker& worker : core_.registry->All()) *reply->add_workers() = ToProto(worker);
-  for (const cost::LinkEstimate& link : core_.links->All()) *reply->add_links() = ToProto(link);
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
+  for (const RegisteredWorker& worker : (*core)->registry->All()) *reply->add_workers() = ToProto(worker);
+  for (const cost::LinkEstimate& link : (*core)->links->All()) *reply->add_links() = ToProto(link);
   return grpc::Status::OK;
 }
 
 grpc::Status CoordinatorService::Locate(grpc::ServerContext*, const v1::LocateRequest* request, v1::LocateReply* reply) {
-  auto location = core_.manager->Locate(request->request_id());
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
+  auto location = (*core)->manager->Locate(request->request_id());
   if (!location.ok()) return ToGrpc(location.status());
   Fill(*location, reply);
   return grpc::Status::OK;
 }
 
 grpc::Status CoordinatorService::Recover(grpc::ServerContext*, const v1::RecoverRequest* request, v1::LocateReply* reply) {
+  auto core = gate_->Enter();
+  if (!core.ok()) return ToGrpc(core.status());
   RecoverArgs args{.request_id = request->request_id(),
                    .epoch = request->epoch(),
                    .received = request->log_size(),
                    .destination = request->destination(),
                    .recover_request = request->SerializeAsString()};
-  auto location = core_.manager->Recover(args);
+  auto location = (*core)->manager->Recover(args);
   if (!location.ok()) return ToGrpc(location.status());
   Fill(*location, reply);
   return grpc::Status::OK;

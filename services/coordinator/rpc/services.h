@@ -1,41 +1,19 @@
 // The coordinator's gRPC services: each call is converted, answered by the core, converted back. Streams end when their client
-// hangs up or the process stops.
+// hangs up or the term ends. The gate outlives the services.
 #ifndef RISKKV_SERVICES_COORDINATOR_RPC_SERVICES_H_
 #define RISKKV_SERVICES_COORDINATOR_RPC_SERVICES_H_
 
-#include <atomic>
 #include <string>
 
-#include "absl/time/time.h"
-#include "common/base/clock.h"
-#include "common/cost/links.h"
-#include "common/obs/log.h"
-#include "common/store/store.h"
 #include "riskkv/v1/calibration.grpc.pb.h"
 #include "riskkv/v1/coordinator.grpc.pb.h"
-#include "services/coordinator/core/migration_manager.h"
-#include "services/coordinator/core/worker_api.h"
-#include "services/coordinator/core/worker_registry.h"
+#include "services/coordinator/rpc/service_gate.h"
 
 namespace riskkv::coordinator {
 
-// What the services share; everything outlives them.
-struct ServiceContext {
-  MigrationManager* manager = nullptr;
-  WorkerRegistry* registry = nullptr;
-  cost::LinkTable* links = nullptr;
-  WorkerApi* api = nullptr;
-  Store* store = nullptr;
-  const Clock* clock = nullptr;
-  Logger log;
-  std::string coordinator_id;
-  absl::Duration renew = absl::Seconds(3);
-  const std::atomic<bool>* stopping = nullptr;
-};
-
 class CoordinatorService : public v1::Coordinator::Service {
  public:
-  explicit CoordinatorService(ServiceContext context) : core_(std::move(context)) {}
+  explicit CoordinatorService(const ServiceGate* gate) : gate_(gate) {}
   grpc::Status Migrate(grpc::ServerContext* context, const v1::MigrateRequest* request,
                        grpc::ServerWriter<v1::MigrationEvent>* writer) override;
   grpc::Status StartMigration(grpc::ServerContext*, const v1::MigrateRequest* request, v1::Migration* reply) override;
@@ -51,15 +29,15 @@ class CoordinatorService : public v1::Coordinator::Service {
   grpc::Status Recover(grpc::ServerContext*, const v1::RecoverRequest* request, v1::LocateReply* reply) override;
 
  private:
-  grpc::Status Follow(const Job& job, uint64_t from_seq, grpc::ServerContext* context,
-                      grpc::ServerWriter<v1::MigrationEvent>* writer) const;
+  static grpc::Status Follow(std::shared_ptr<const ServiceContext> core, std::shared_ptr<Job> job, uint64_t from_seq,
+                             grpc::ServerContext* context, grpc::ServerWriter<v1::MigrationEvent>* writer);
 
-  const ServiceContext core_;
+  const ServiceGate* const gate_;
 };
 
 class RegistryService : public v1::Registry::Service {
  public:
-  explicit RegistryService(ServiceContext context) : core_(std::move(context)) {}
+  explicit RegistryService(const ServiceGate* gate) : gate_(gate) {}
   grpc::Status Register(grpc::ServerContext*, const v1::RegisterRequest* request, v1::RegisterReply* reply) override;
   grpc::Status RenewLease(grpc::ServerContext* context,
                           grpc::ServerReaderWriter<v1::LeaseReply, v1::LeaseRenewal>* stream) override;
@@ -70,19 +48,19 @@ class RegistryService : public v1::Registry::Service {
   grpc::Status CancelRequest(grpc::ServerContext*, const v1::CancelOwnedRequest* request, v1::CancelOwnedReply* reply) override;
 
  private:
-  void Refresh(const std::string& worker_id);
+  static void Refresh(const ServiceContext& core, const std::string& worker_id);
 
-  const ServiceContext core_;
+  const ServiceGate* const gate_;
 };
 
 class CalibrationService : public v1::Calibration::Service {
  public:
-  explicit CalibrationService(ServiceContext context) : core_(std::move(context)) {}
+  explicit CalibrationService(const ServiceGate* gate) : gate_(gate) {}
   grpc::Status ListPredictorSets(grpc::ServerContext*, const v1::ListPredictorSetsRequest*,
                                  v1::ListPredictorSetsReply* reply) override;
 
  private:
-  const ServiceContext core_;
+  const ServiceGate* const gate_;
 };
 
 }  // namespace riskkv::coordinator

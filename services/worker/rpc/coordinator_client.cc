@@ -15,8 +15,8 @@ constexpr absl::Duration kReport = absl::Seconds(1);
 
 }  // namespace
 
-CoordinatorClient::CoordinatorClient(std::string worker_id, std::shared_ptr<grpc::Channel> channel)
-    : worker_id_(std::move(worker_id)), stub_(v1::Registry::NewStub(std::move(channel))) {}
+CoordinatorClient::CoordinatorClient(std::string worker_id, std::vector<std::string> coordinators)
+    : worker_id_(std::move(worker_id)), leader_(std::move(coordinators)) {}
 
 absl::StatusOr<DecisionInfo> CoordinatorClient::Prepared(const Fence& fence, int64_t start_index, const PreparedStats& stats,
                                                          Cancellation* cancel) {
@@ -29,7 +29,9 @@ absl::StatusOr<DecisionInfo> CoordinatorClient::Prepared(const Fence& fence, int
   request.mutable_stats()->set_rebuild_ms(stats.rebuild_ms);
   request.mutable_stats()->set_probe_error(stats.probe_error);
   v1::DecisionReply reply;
-  RETURN_IF_ERROR(FromGrpc(stub_->Prepared(&context, request, &reply), "Prepared at the coordinator"));
+  const LeaderChannel::Choice to = leader_.Current();
+  RETURN_IF_ERROR(leader_.Learn(
+      to.address, FromGrpc(v1::Registry::NewStub(to.channel)->Prepared(&context, request, &reply), "Prepared at the coordinator")));
   return FromProto(reply);
 }
 
@@ -41,7 +43,9 @@ absl::StatusOr<DecisionInfo> CoordinatorClient::Resumed(const Fence& fence, uint
   *request.mutable_fence() = ToProto(fence);
   request.set_new_epoch(new_epoch);
   v1::DecisionReply reply;
-  RETURN_IF_ERROR(FromGrpc(stub_->Resumed(&context, request, &reply), "Resumed at the coordinator"));
+  const LeaderChannel::Choice to = leader_.Current();
+  RETURN_IF_ERROR(leader_.Learn(
+      to.address, FromGrpc(v1::Registry::NewStub(to.channel)->Resumed(&context, request, &reply), "Resumed at the coordinator")));
   return FromProto(reply);
 }
 
@@ -54,7 +58,9 @@ absl::StatusOr<DecisionInfo> CoordinatorClient::Resolve(const Fence& fence, bool
   request.set_give_up(give_up);
   request.set_side(destination ? v1::SIDE_DESTINATION : v1::SIDE_SOURCE);
   v1::DecisionReply reply;
-  RETURN_IF_ERROR(FromGrpc(stub_->Resolve(&context, request, &reply), "Resolve at the coordinator"));
+  const LeaderChannel::Choice to = leader_.Current();
+  RETURN_IF_ERROR(leader_.Learn(
+      to.address, FromGrpc(v1::Registry::NewStub(to.channel)->Resolve(&context, request, &reply), "Resolve at the coordinator")));
   return FromProto(reply);
 }
 
@@ -68,7 +74,7 @@ void CoordinatorClient::ReportTransfer(const TransferResult& result) {
   report.set_seconds(result.seconds);
   report.set_rtt_seconds(result.rtt_seconds);
   v1::TransferReportReply reply;
-  (void)stub_->ReportTransfer(&context, report, &reply);
+  (void)v1::Registry::NewStub(leader_.Current().channel)->ReportTransfer(&context, report, &reply);
 }
 
 }  // namespace riskkv::worker

@@ -4,18 +4,20 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
-#include "grpcpp/grpcpp.h"
+#include "common/net/leader_channel.h"
 #include "riskkv/v1/coordinator.grpc.pb.h"
 #include "services/worker/core/move_outgoing.h"
 #include "services/worker/core/move_peers.h"
 
 namespace riskkv::worker {
 
-// Thread-safe. Every call has a deadline of its own; an error is never a decision.
+// Thread-safe. Every call has a deadline of its own; an error is never a decision. Of several coordinators the one that leads is asked: a
+// call that met another one fails, and the next goes to the leader.
 class CoordinatorClient final : public DecisionAuthority {
  public:
-  CoordinatorClient(std::string worker_id, std::shared_ptr<grpc::Channel> channel);
+  CoordinatorClient(std::string worker_id, std::vector<std::string> coordinators);
 
   absl::StatusOr<DecisionInfo> Prepared(const Fence& fence, int64_t start_index, const PreparedStats& stats,
                                         Cancellation* cancel) override;
@@ -24,11 +26,11 @@ class CoordinatorClient final : public DecisionAuthority {
 
   // Best effort: an estimate that is lost costs nothing.
   void ReportTransfer(const TransferResult& result);
-  v1::Registry::Stub& stub() { return *stub_; }
+  LeaderChannel& leader() { return leader_; }
 
  private:
   const std::string worker_id_;
-  const std::unique_ptr<v1::Registry::Stub> stub_;
+  LeaderChannel leader_;
 };
 
 }  // namespace riskkv::worker

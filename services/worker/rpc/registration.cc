@@ -81,6 +81,7 @@ v1::LeaseRenewal Registration::Renewal() const {
 }
 
 absl::Status Registration::Session() {
+  const LeaderChannel::Choice to = coordinator_->leader().Current();
   absl::Duration every;
   {
     grpc::ClientContext context;
@@ -89,15 +90,17 @@ absl::Status Registration::Session() {
     v1::RegisterRequest request;
     *request.mutable_worker() = describer_->Info();
     v1::RegisterReply reply;
-    RETURN_IF_ERROR(FromGrpc(coordinator_->stub().Register(&context, request, &reply), "Register"));
+    RETURN_IF_ERROR(coordinator_->leader().Learn(
+        to.address, FromGrpc(v1::Registry::NewStub(to.channel)->Register(&context, request, &reply), "Register at " + to.address)));
     every = absl::Milliseconds(std::clamp<int64_t>(reply.renew_ms(), 10, 60000));
-    log_->info("registered at coordinator {} (lease {} ms, renewed every {})", reply.coordinator_id(), reply.lease_ms(),
+    log_->info("registered at coordinator {} at {} (lease {} ms, renewed every {})", reply.coordinator_id(), to.address, reply.lease_ms(),
                absl::FormatDuration(every));
   }
   registered_ = true;
   grpc::ClientContext context;
   Cancellation::Hook hook(&cancel_, [&] { context.TryCancel(); });
-  auto stream = coordinator_->stub().RenewLease(&context);
+  auto stub = v1::Registry::NewStub(to.channel);
+  auto stream = stub->RenewLease(&context);
   v1::LeaseReply reply;
   // Answered one by one. A connection that is gone is found out by keepalive.
   while (stream->Write(Renewal()) && stream->Read(&reply)) {
@@ -105,7 +108,7 @@ absl::Status Registration::Session() {
   }
   stream->WritesDone();
   context.TryCancel();
-  absl::Status status = FromGrpc(stream->Finish(), "RenewLease");
+  absl::Status status = coordinator_->leader().Learn(to.address, FromGrpc(stream->Finish(), "RenewLease"));
   return status.ok() ? absl::UnavailableError("the coordinator ended the lease stream") : status;
 }
 

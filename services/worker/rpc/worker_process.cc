@@ -28,8 +28,8 @@ absl::Status CheckOptions(const WorkerOptions& o) {
   if (!o.client_address.empty() && !HostOf(o.client_address).ok()) {
     return bad(fmt::format("--client-address '{}' is not host:port", o.client_address));
   }
-  if (!o.coordinator.empty() && !HostOf(o.coordinator).ok()) {
-    return bad(fmt::format("--coordinator '{}' is not host:port", o.coordinator));
+  if (!o.coordinator.empty() && !ParseAddresses(o.coordinator).ok()) {
+    return bad(fmt::format("--coordinator '{}' is not host:port[,host:port...]", o.coordinator));
   }
   return CheckListen(o.listen, o.insecure);
 }
@@ -60,7 +60,7 @@ absl::Status WorkerProcess::StartCore(const WorkerOptions& options, std::unique_
 
 void WorkerProcess::StartMoves(const WorkerOptions& options) {
   if (!options.coordinator.empty()) {
-    coordinator_ = std::make_unique<CoordinatorClient>(options.id, CreateChannel(options.coordinator, ChannelKind::kControl));
+    coordinator_ = std::make_unique<CoordinatorClient>(options.id, *ParseAddresses(options.coordinator));  // CheckOptions has seen it
   }
   IncomingOptions in;
   in.boot_id = boot_id_;

@@ -46,5 +46,16 @@ TEST(GrpcStatus, EveryReasonUsedInCodeIsInTheProto) {
   }
 }
 
+TEST(GrpcStatus, TheLeadersAddressTravelsWithNotLeader) {
+  absl::Status status = FromGrpc(ToGrpc(NotLeader("c1:7070")), "Locate");
+  EXPECT_EQ(ReasonOf(status), "NOT_LEADER");
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(GetDetail(status)->retryable);
+  EXPECT_EQ(LeaderAddress(status), "c1:7070");
+  status = FromGrpc(ToGrpc(NotLeader("")));
+  EXPECT_EQ(ReasonOf(status), "NOT_LEADER");
+  EXPECT_EQ(LeaderAddress(status), "");
+}
+
 }  // namespace
 }  // namespace riskkv
