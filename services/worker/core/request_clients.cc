@@ -75,6 +75,7 @@ absl::StatusOr<bool> RequestManagerImpl::Cancel(const std::string& id) {
     if (r->state == RequestState::kMoved || r->state == RequestState::kIncoming) return NotOwner(*r);
     // Who owns it is being decided: the caller tries again, here or at the new owner.
     if (r->state == RequestState::kPaused) {
+      r->cancel_requested = true;  // should it go on here, it ends at once
       return MakeError(absl::StatusCode::kUnavailable, "ALREADY_MIGRATING",
                        fmt::format("request {} is paused for a move; try again", id));
     }

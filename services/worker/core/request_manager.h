@@ -82,7 +82,9 @@ class RequestManager {
   // A new attach supersedes the old one. NOT_FOUND (UNKNOWN_REQUEST); FAILED_PRECONDITION (STALE_FENCE) when epoch < min_epoch and the
   // request is neither incoming nor moved.
   virtual absl::StatusOr<std::unique_ptr<Subscription>> Attach(const std::string& id, int64_t next_index, uint64_t min_epoch) = 0;
-  virtual absl::StatusOr<bool> Cancel(const std::string& id) = 0;   // true: it was running
+  // True: it was running. UNAVAILABLE (ALREADY_MIGRATING) while a move has it paused: if it goes on here, it ends at once; the caller
+  // asks again, here or at the new owner.
+  virtual absl::StatusOr<bool> Cancel(const std::string& id) = 0;
   virtual absl::Status Acknowledge(const std::string& id) = 0;
   virtual absl::StatusOr<RequestSnapshot> Get(const std::string& id) const = 0;
   // Without prompts and logs (RequestSnapshot::prompt_tokens and output_tokens have the counts).

@@ -37,7 +37,6 @@ TEST(Source, PauseAndResumeHere) {
   EXPECT_EQ(w.manager->Pause(id)->n_tokens(), paused.n_tokens()) << "paused already";
   absl::SleepFor(absl::Milliseconds(20));
   EXPECT_EQ(w.manager->Get(id)->n_tokens(), paused.n_tokens()) << "nothing is made while paused";
-  EXPECT_THAT(w.manager->Cancel(id), HasReason("ALREADY_MIGRATING"));
   w.clock.Advance(absl::Hours(1));  // no timer acts on a paused request
   w.manager->AnnounceMoving(id, To("b", 2, 0));
   const Received announced = ReadUntil(*stream, [](const Received& r) { return !r.moving.empty(); });
@@ -51,6 +50,21 @@ TEST(Source, PauseAndResumeHere) {
   EXPECT_EQ(got.ids(), want);
   EXPECT_TRUE(rest.moving.empty());
   EXPECT_THAT(w.manager->ResumeHere(id), HasReason("REQUEST_FINISHED"));
+}
+
+// Who may end it is being decided; the wish must not be lost when the answer is "here".
+TEST(Source, CancelOfAPausedRequestEndsItIfItGoesOnHere) {
+  TestWorker w(Slow());
+  const std::string id = w.Admit(Greedy(500), Prompt(10));
+  auto stream = w.Attach(id);
+  ReadTokens(*stream, 5);
+  ASSERT_OK(w.manager->BeginMove(id, 1));
+  ASSERT_OK(w.manager->Pause(id));
+  EXPECT_THAT(w.manager->Cancel(id), HasReason("ALREADY_MIGRATING"));
+  EXPECT_EQ(w.StateOf(id), RequestState::kPaused);
+  ASSERT_OK(w.manager->ResumeHere(id));
+  ASSERT_TRUE(Eventually([&] { return w.StateOf(id) == RequestState::kFinished; }));
+  EXPECT_EQ(w.manager->Get(id)->finish, FinishReason::kCancelled);
 }
 
 TEST(Source, RollBackRaisesTheEpoch) {
