@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 
@@ -92,6 +93,7 @@ Verdict StreamMerger::OnToken(SourceId source, const TokenEvent& token) {
 Verdict StreamMerger::Double(SourceId source, const TokenEvent& token, uint64_t epoch) {
   if (token.index >= first_index_) {
     const Held& held = held_[token.index - first_index_];
+    if (RISKKV_MUTANT("tokens deduplicated by epoch and index") && held.epoch != epoch) return {Action::kDeliver};
     if (held.token != token.token) {
       return Fail(ClientError(absl::StatusCode::kDataLoss, "MANIFEST_MISMATCH",
                               fmt::format("two histories of request {}: index {} was token {} of epoch {}, "

@@ -6,12 +6,6 @@
 #include "services/coordinator/core/attempt_runner.h"
 
 namespace riskkv::coordinator {
-namespace {
-
-constexpr absl::Duration kNudgeEvery = absl::Seconds(1);
-
-}  // namespace
-
 AttemptResult AttemptRunner::Continue() {
   committed_at_ = core_.clock->Monotonic();
   return AwaitResume();
@@ -25,7 +19,7 @@ AttemptResult AttemptRunner::AwaitResume() {
   }
   // Also when RESUMED or the roll-back has come already: the source's clients learn from it where the request went.
   core_.notifier->TellOrQueue(attempt_.source, Args(Decision::kCommitted));
-  next_nudge_ = core_.clock->Monotonic() + kNudgeEvery;
+  next_nudge_ = core_.clock->Monotonic() + core_.options.nudge_every;
   for (;;) {
     if (core_.Stopping()) return Result(AttemptResult::Kind::kStopped);
     Drain();
@@ -45,7 +39,7 @@ absl::Status AttemptRunner::ResumeTrouble() {
   RETURN_IF_ERROR(Gone(attempt_.destination, "destination"));
   absl::Duration now = core_.clock->Monotonic();
   if (now < next_nudge_) return absl::OkStatus();
-  next_nudge_ = now + kNudgeEvery;
+  next_nudge_ = now + core_.options.nudge_every;
   // Its answer to Prepared may have been lost; and a destination that holds nothing will never resume.
   auto known = core_.notifier->Tell(attempt_.destination, Args(Decision::kCommitted));
   if (known.ok() && !*known && Current() == Decision::kCommitted) {
@@ -59,8 +53,9 @@ absl::Status AttemptRunner::ResumeTrouble() {
 }
 
 std::optional<AttemptResult> AttemptRunner::TryRollBack(const absl::Status& why) {
-  // Giving it back to a source that is gone as well helps nobody: whoever holds the tokens recovers it.
-  if (Current() == Decision::kCommitted && !Gone(attempt_.source, "source").ok()) {
+  // Giving it back to a boot that is no more helps nobody: whoever holds the tokens recovers it. A source that is only out of reach
+  // may come back, and then knows whether to go on.
+  if (Current() == Decision::kCommitted && ReasonOf(Gone(attempt_.source, "source")) == "BOOT_ID_CHANGED") {
     return Result(AttemptResult::Kind::kLost, why);
   }
   auto reply = core_.decisions->RollBack(*job_, fence_, why);
@@ -72,6 +67,7 @@ std::optional<AttemptResult> AttemptRunner::TryRollBack(const absl::Status& why)
   }
   job_->SetInDoubt(false);
   if (reply->decision == Decision::kResumed) return Finished();
+  if (reply->superseded) return Result(AttemptResult::Kind::kLost, why);
   if (reply->decision != Decision::kRolledBack) return std::nullopt;
   core_.log->warn("mig={}/{} req={} rolled back to {}: {}", fence_.migration_id, fence_.attempt, fence_.request_id,
                   attempt_.source.id, reply->reason);

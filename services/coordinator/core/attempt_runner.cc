@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 
 namespace riskkv::coordinator {
 namespace {
 
-constexpr absl::Duration kQueryEvery = absl::Milliseconds(500);
 constexpr int64_t kGrowth = 256;  // tokens a request may produce during pre-copy, for the reservation
 
 bool IsTransport(const absl::Status& status) {
@@ -47,6 +47,7 @@ AttemptResult AttemptRunner::Run() {
   }
   if (absl::Status reserved = Reserve(); !reserved.ok()) return CloseFor(WithContext(reserved, "destination", "RESERVED"));
   Emit(MigrationState::kReserved);
+  RISKKV_FAILPOINT("reserved", job_->id());
   Start();
   return AwaitDecision();
 }
@@ -126,7 +127,7 @@ void AttemptRunner::HandleStreamEnd(const absl::Status& status) {
   // A broken stream is not an abort: ask what became of it, until the lease or the deadline ends the wait.
   absl::Duration now = core_.clock->Monotonic();
   if (now < next_query_) return;
-  next_query_ = now + kQueryEvery;
+  next_query_ = now + core_.options.query_every;
   auto info = core_.api->QueryAttempt(attempt_.source, fence_, core_.options.call_timeout);
   if (!info.ok()) return;
   if (!info->known) {
@@ -175,13 +176,26 @@ AttemptResult AttemptRunner::AwaitDecision() {
       default:
         return AwaitResume();
     }
+    if (RISKKV_MUTANT("lease expiry changes the owner") && !Gone(attempt_.source, "source").ok()) GiveToDestination();
     if (absl::Status trouble = Trouble(); !trouble.ok()) return CloseFor(trouble);
     job_->WaitChange(core_.options.tick);
   }
 }
 
+// What a mutant does; protocol.md, 3: a lease by itself never changes an owner.
+void AttemptRunner::GiveToDestination() {
+  auto give = [this](OwnerRecord record) -> absl::StatusOr<OwnerRecord> {
+    record.owner = attempt_.destination;
+    ++record.epoch;
+    record.open.reset();
+    return record;
+  };
+  job_->Transact(*core_.store, OwnerRecord(), give, {}).IgnoreError();
+}
+
 // Until the store has answered nobody knows: the job stays open, in doubt once its deadline has passed.
 AttemptResult AttemptRunner::CloseFor(absl::Status why) {
+  if (RISKKV_MUTANT("abort sent before it is durable")) core_.notifier->Tell(attempt_.source, Args(Decision::kAborted, why)).IgnoreError();
   for (;;) {
     auto reply = core_.decisions->Close(*job_, fence_, why);
     if (reply.ok()) {

@@ -60,6 +60,7 @@ class AttemptRunner {
   absl::Status Trouble();
   absl::Status Gone(const WorkerName& worker, std::string_view side) const;
   AttemptResult AwaitDecision();
+  void GiveToDestination();
   AttemptResult CloseFor(absl::Status why);
   AttemptResult Closed(const absl::Status& why);
   AttemptResult AwaitResume();

@@ -25,7 +25,10 @@ struct ManagerOptions {
   absl::Duration default_pause = absl::Milliseconds(200);
   absl::Duration retention = absl::Minutes(10);     // of terminal records
   int64_t retained = 10000;
+  absl::Duration prune_every = absl::Seconds(30);
   absl::Duration tick = absl::Milliseconds(20);     // how often a running job looks at leases and its deadline
+  absl::Duration query_every = absl::Milliseconds(500);  // asking a source whose stream broke
+  absl::Duration nudge_every = absl::Seconds(1);         // telling a destination that does not resume
   absl::Duration call_timeout = absl::Seconds(5);   // of a control call
   absl::Duration set_timeout = absl::Seconds(60);   // of a placement of a set, at most the job's time left
   absl::Duration stats_wait = absl::Seconds(1);     // after RESUMED, for the source's numbers

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "common/migration/transitions.h"
 #include "fmt/format.h"
@@ -42,6 +43,16 @@ OwnerRecord Nobody(const Fence& fence) { return ImplicitOwner(fence.request_id, 
 
 }  // namespace
 
+DecisionReply ForSource(DecisionReply reply) {
+  if (reply.superseded) reply.decision = Decision::kResumed;
+  return reply;
+}
+
+DecisionReply ForDestination(DecisionReply reply) {
+  if (reply.superseded) reply.decision = Decision::kRolledBack;
+  return reply;
+}
+
 absl::StatusOr<OwnerRecord> Decisions::Owner(const std::string& request_id) const {
   absl::StatusOr<OwnerRecord> record = store_->GetOwner(request_id);
   if (absl::IsNotFound(record.status())) return ImplicitOwner(request_id, {});
@@ -75,7 +86,9 @@ absl::StatusOr<DecisionReply> Decisions::Look(const Job* job, const Fence& fence
   // The job's attempt changes in the owner record's transactions: it knows what later changes of the owner record hid.
   std::optional<AttemptRecord> attempt = job == nullptr ? std::nullopt : job->Attempt(fence.attempt);
   if (attempt && attempt->decision != Decision::kOpen && job->spec().request_id == fence.request_id) {
-    return Reply(attempt->decision, owner, attempt->error);
+    DecisionReply reply = Reply(attempt->decision, owner, attempt->error);
+    reply.superseded = attempt->decision == Decision::kCommitted && DecisionOf(owner, fence) == Decision::kUnspecified;
+    return reply;
   }
   Decision decision = DecisionOf(owner, fence);
   if (decision == Decision::kUnspecified || decision == Decision::kAborted) {
@@ -95,14 +108,19 @@ absl::StatusOr<DecisionReply> Decisions::Prepared(Job* job, const Fence& fence, 
     job->Append(record, fence.attempt, MigrationState::kPrepared, fence.epoch);
     job->Append(record, fence.attempt, MigrationState::kCommitted, owner.epoch);
   };
-  auto transition = [&, cancelled = job->cancel_requested()](const OwnerRecord& r) -> absl::StatusOr<OwnerRecord> {
-    ASSIGN_OR_RETURN(OwnerRecord next, CommitAttempt(r, fence, start_index));
+  auto transition = [&, cancelled = job->cancel_requested(), known = job->Attempt(fence.attempt)](const OwnerRecord& r) -> absl::StatusOr<OwnerRecord> {
+    OwnerRecord record = r;
+    if (RISKKV_MUTANT("late commit of a closed attempt accepted") && !record.open && record.epoch == fence.epoch && known) {
+      record.open = OpenAttempt{fence.migration_id, fence.attempt, known->destination, fence.leader_term};
+    }
+    ASSIGN_OR_RETURN(OwnerRecord next, CommitAttempt(record, fence, start_index));
     if (!cancelled) return next;
     return Cancelled(*job);
   };
   absl::Duration before = clock_->Monotonic();
   auto written = job->Transact(*store_, Nobody(fence), transition, {.mutate = mutate});
   if (written.ok()) {
+    RISKKV_FAILPOINT("committed", fence.migration_id);
     job->set_commit_ms(absl::ToDoubleMilliseconds(clock_->Monotonic() - before));
     return Reply(Decision::kCommitted, *written);
   }
@@ -125,7 +143,10 @@ absl::StatusOr<DecisionReply> Decisions::Resumed(Job* job, const Fence& fence, u
   ASSIGN_OR_RETURN(DecisionReply before, Look(job, fence));
   if (before.decision != Decision::kCommitted) return before;
   auto written = job->Transact(*store_, Nobody(fence), transition, {.mutate = mutate});
-  if (written.ok()) return Reply(Decision::kResumed, *written);
+  if (written.ok()) {
+    RISKKV_FAILPOINT("resumed", fence.migration_id);
+    return Reply(Decision::kResumed, *written);
+  }
   if (IsStoreError(written.status())) return written.status();
   ASSIGN_OR_RETURN(DecisionReply after, Look(job, fence));
   if (after.decision == Decision::kCommitted) after.reason = written.status();  // another fence asked; it may not deliver

@@ -17,7 +17,13 @@ struct DecisionReply {
   int64_t start_index = 0;
   WorkerName owner;
   absl::Status reason;  // of an abort or a roll-back
+  // kCommitted, but the owner it made has been replaced since (Recover): it never resumes, and is never rolled back.
+  bool superseded = false;
 };
+
+// What each side may do after a superseded commit: the source frees, the destination never delivers.
+DecisionReply ForSource(DecisionReply reply);
+DecisionReply ForDestination(DecisionReply reply);
 
 // Thread-safe. `job` may be null where it is a pointer: the job is not known (any more), and the owner record alone answers.
 class Decisions {
@@ -33,7 +39,7 @@ class Decisions {
   absl::StatusOr<DecisionReply> Resumed(Job* job, const Fence& fence, uint64_t new_epoch) const;
   // Closes the attempt if it is open; answers what is decided. Never kOpen.
   absl::StatusOr<DecisionReply> Close(Job& job, const Fence& fence, const absl::Status& reason) const;
-  // Gives the request back to the source unless the destination resumed: kRolledBack or kResumed.
+  // Gives the request back to the source unless the destination resumed: kRolledBack, kResumed, or a superseded kCommitted.
   absl::StatusOr<DecisionReply> RollBack(Job& job, const Fence& fence, const absl::Status& reason) const;
   // What is decided; kOpen when nothing is.
   absl::StatusOr<DecisionReply> Look(const Job* job, const Fence& fence) const;

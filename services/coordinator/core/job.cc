@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 
@@ -86,12 +87,18 @@ absl::Status Job::Reconcile(Store& store) {
 }
 
 absl::Status Job::Write(Store& store, std::optional<OwnerRecord>& owner, JobRecord next, const Change& change) {
-  absl::StatusOr<Revisions> written = store.Commit({.owner = owner, .job = next, .add = change.counters});
+  const bool split = owner && RISKKV_MUTANT("owner and job written in two transactions");
+  if (split) {
+    RETURN_IF_ERROR(store.Commit({.owner = owner}).status());
+    RISKKV_FAILPOINT("between two transactions", spec_.migration_id);
+  }
+  absl::StatusOr<Revisions> written =
+      store.Commit({.owner = split ? std::nullopt : owner, .job = next, .add = change.counters});
   if (!written.ok()) {
     uncertain_ = absl::IsUnavailable(written.status()) || absl::IsAborted(written.status());
     return written.status();
   }
-  if (owner) owner->revision = written->owner;
+  if (owner && !split) owner->revision = written->owner;
   next.revision = written->job;
   record_ = std::move(next);
   Changed();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 #include "services/coordinator/core/fallback.h"
@@ -10,6 +11,7 @@
 namespace riskkv::coordinator {
 
 void JobRunner::Run() {
+  RISKKV_FAILPOINT("accepted", job_->id());
   if (absl::Status stop = StopReason(*job_); !stop.ok()) return Finish(MigrationState::kAborted, stop);
   // The world may have changed while the job waited for its turn.
   absl::StatusOr<Admitted> facts = admission_->Check(job_->spec());
@@ -29,6 +31,7 @@ void JobRunner::Proceed(const Admitted& facts, Mode mode) {
   core_.log->info("mig={} req={} {} -> {}: {} ({})", job_->id(), job_->spec().request_id, plan_.source, plan_.destination,
                   Name(plan_.chosen), plan_.why);
   job_->Emit(attempt_, MigrationState::kPlanned, epoch_, plan_);
+  RISKKV_FAILPOINT("planned", job_->id());
   mode_ = mode == Mode::kUnspecified ? plan_.chosen : mode;
   if (mode_ == Mode::kStay) return Finish(MigrationState::kStayed, absl::OkStatus());
   RunAttempts(facts, planned);

@@ -1,6 +1,7 @@
 // What workers ask about attempts, and clients about requests.
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "common/migration/transitions.h"
 #include "fmt/format.h"
@@ -45,11 +46,12 @@ absl::StatusOr<std::shared_ptr<Job>> MigrationManager::CancelJob(const std::stri
 absl::StatusOr<DecisionReply> MigrationManager::Prepared(const Fence& fence, int64_t start_index) {
   RETURN_IF_ERROR(CheckFence(fence));
   auto job = Active(fence.migration_id);
+  if (RISKKV_MUTANT("late commit of a closed attempt accepted") && job == nullptr) job = Find(fence.migration_id).value_or(nullptr);
   ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Prepared(job.get(), fence, start_index));
   if (reply.decision == Decision::kAborted) {
     core_.log->info("mig={}/{} req={} prepared, refused: {}", fence.migration_id, fence.attempt, fence.request_id, reply.reason);
   }
-  return Addressed(std::move(reply));
+  return Addressed(ForDestination(std::move(reply)));
 }
 
 absl::StatusOr<DecisionReply> MigrationManager::Resumed(const Fence& fence, uint64_t new_epoch) {
@@ -58,7 +60,7 @@ absl::StatusOr<DecisionReply> MigrationManager::Resumed(const Fence& fence, uint
   auto job = Find(fence.migration_id);
   if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
   ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Resumed(job.ok() ? job->get() : nullptr, fence, new_epoch));
-  return Addressed(std::move(reply));
+  return Addressed(ForDestination(std::move(reply)));
 }
 
 absl::StatusOr<DecisionReply> MigrationManager::Resolve(const Fence& fence, bool give_up, std::string_view side) {
@@ -72,7 +74,7 @@ absl::StatusOr<DecisionReply> MigrationManager::Resolve(const Fence& fence, bool
                                  fmt::format("the {} gave attempt {} up", side.empty() ? "peer" : side, fence.attempt));
     ASSIGN_OR_RETURN(reply, decisions_.Close(*known, fence, WithContext(why, side, "")));
   }
-  return Addressed(std::move(reply));
+  return Addressed(side == "destination" ? ForDestination(std::move(reply)) : ForSource(std::move(reply)));
 }
 
 DecisionReply MigrationManager::Addressed(DecisionReply reply) const {
@@ -130,16 +132,40 @@ absl::StatusOr<Location> MigrationManager::Locate(const std::string& request_id)
   return location;
 }
 
-absl::StatusOr<WorkerInfo> MigrationManager::Adopter(const RecoverArgs& args, const OwnerRecord& owner) const {
+absl::StatusOr<WorkerInfo> MigrationManager::Adopter(const RecoverArgs& args) const {
   if (!args.destination.empty()) return core_.registry->FindAlive(args.destination);
   std::optional<WorkerInfo> best;
   auto free_cells = [](const WorkerInfo& w) { return w.load.cells_total - w.load.cells_used; };
   for (const RegisteredWorker& worker : core_.registry->All()) {
-    if (!worker.alive() || !worker.info.serving || worker.info.name.boot_id == owner.owner.boot_id) continue;
+    if (!worker.alive() || !worker.info.serving) continue;
     if (!best || free_cells(worker.info) > free_cells(*best)) best = worker.info;
   }
   if (best) return *best;
   return MakeError(absl::StatusCode::kUnavailable, "NO_SLOT", fmt::format("no worker is there to adopt request {}", args.request_id));
+}
+
+absl::Status MigrationManager::CheckLost(const OwnerRecord& record) const {
+  switch (core_.registry->PresenceOf(record.owner)) {
+    case Presence::kGone:
+      return absl::OkStatus();
+    case Presence::kUnknown:
+      return MakeError(absl::StatusCode::kUnavailable, "NOT_READY",
+                       fmt::format("request {} is owned by {}, which may not have registered yet", record.request_id, record.owner.id));
+    case Presence::kAlive:
+      break;
+  }
+  if (ReasonOf(ConfirmBoot(record.owner)) == "BOOT_ID_CHANGED") return absl::OkStatus();  // before its lease ran out
+  // An owner that holds nothing could not adopt it.
+  if (absl::IsNotFound(core_.api->GetRequest(record.owner, record.request_id).status())) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition, "NOT_OWNER",
+                   fmt::format("request {} is owned by {}, which holds its lease: attach to it", record.request_id, record.owner.id));
+}
+
+absl::Status MigrationManager::ConfirmBoot(const WorkerName& worker) const {
+  ASSIGN_OR_RETURN(const WorkerInfo now, core_.api->Describe(worker, core_.options.call_timeout));
+  if (now.name.boot_id == worker.boot_id) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnavailable, "BOOT_ID_CHANGED",
+                   fmt::format("worker {} restarted: boot {} became {}", worker.id, worker.boot_id, now.name.boot_id));
 }
 
 absl::StatusOr<Location> MigrationManager::Recover(const RecoverArgs& args) {
@@ -150,12 +176,10 @@ absl::StatusOr<Location> MigrationManager::Recover(const RecoverArgs& args) {
     if (boot.ok()) before = ImplicitOwner(args.request_id, {.boot_id = *boot});
   }
   RETURN_IF_ERROR(before.status());
-  auto alive = core_.registry->FindBoot(before->owner.boot_id);
-  if (alive && alive->alive()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, "NOT_OWNER",
-                     fmt::format("request {} is owned by {}, which holds its lease: attach to it", args.request_id, before->owner.id));
-  }
-  ASSIGN_OR_RETURN(WorkerInfo adopter, Adopter(args, *before));
+  RETURN_IF_ERROR(CheckLost(*before));
+  ASSIGN_OR_RETURN(WorkerInfo adopter, Adopter(args));
+  // The record must name the boot that adopts: one that has just died may still have its lease.
+  RETURN_IF_ERROR(ConfirmBoot(adopter.name));
   ASSIGN_OR_RETURN(OwnerRecord next, RecoverTo(*before, args.epoch, adopter.name, args.received));
   ASSIGN_OR_RETURN(Revisions written, core_.store->Commit({.owner = next}));
   next.revision = written.owner;

@@ -14,7 +14,6 @@ namespace riskkv::coordinator {
 namespace {
 
 constexpr std::chrono::milliseconds kHouseEvery{25};
-constexpr absl::Duration kPruneEvery = absl::Seconds(30);
 
 absl::Status AlreadyMigrating(const std::string& request, const std::string& by) {
   return MakeError(absl::StatusCode::kFailedPrecondition, "ALREADY_MIGRATING",
@@ -258,7 +257,7 @@ void MigrationManager::Prune() {
       if (stopping_) return;
     }
     absl::Duration now = core_.clock->Monotonic();
-    if (now - pruned < kPruneEvery) continue;
+    if (now - pruned < core_.options.prune_every) continue;
     pruned = now;
     auto removed = core_.store->PruneJobs(core_.clock->Now() - core_.options.retention, core_.options.retained);
     if (!removed.ok()) core_.log->warn("cannot remove old job records: {}", removed.status());

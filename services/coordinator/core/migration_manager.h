@@ -96,7 +96,11 @@ class MigrationManager {
   absl::Duration Deadline(const JobSpec& spec) const;
   void AbandonExpired();
   absl::StatusOr<OwnerRecord> ChangeOwner(const std::string& request_id, const Transition& transition);
-  absl::StatusOr<WorkerInfo> Adopter(const RecoverArgs& args, const OwnerRecord& owner) const;
+  absl::StatusOr<WorkerInfo> Adopter(const RecoverArgs& args) const;
+  // OK when the owner is gone, or is there and has nothing of the request. NOT_OWNER, or NOT_READY while nobody can know.
+  absl::Status CheckLost(const OwnerRecord& record) const;
+  // The boot that answers at the worker's address now; BOOT_ID_CHANGED when it is not the one that is registered.
+  absl::Status ConfirmBoot(const WorkerName& worker) const;
   DecisionReply Addressed(DecisionReply reply) const;
 
   struct Queued {

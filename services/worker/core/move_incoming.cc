@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 #include "services/worker/core/move_provenance.h"
@@ -226,6 +227,14 @@ void IncomingMove::Abort(const absl::Status& reason) {
 void IncomingMove::Decide(const DecisionInfo& decision) { Settle(decision); }
 
 void IncomingMove::ExpireLease(absl::Duration now) {
+  if (RISKKV_MUTANT("prepared cells freed by a lease") && state() == MoveState::kPrepared) {
+    bool over = false;
+    {
+      MutexLock lock(mu_);
+      over = now >= lease_end_;
+    }
+    if (over) context_.manager->Drop(fence_.request_id);
+  }
   MutexLock lock(mu_);
   if (state_ >= MoveState::kFinal || now < lease_end_ || !error_.ok()) return;
   FailLocked(MakeError(absl::StatusCode::kDeadlineExceeded, "NO_PROGRESS",

@@ -50,6 +50,8 @@ struct IncomingContext {
   Logger log;
   ManifestLimits limits;
   StagingBudget* staging = nullptr;
+  absl::Duration first_retry = absl::Milliseconds(50);  // of questions to the authority, doubled ...
+  absl::Duration last_retry = absl::Seconds(1);         // ... up to this
 };
 
 // Threading: thread-safe. A thread of its own rebuilds, appends, installs and asks for the decision; it alone frees what the attempt

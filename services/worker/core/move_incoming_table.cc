@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 
@@ -23,7 +24,8 @@ bool SameAttempt(const Fence& a, const Fence& b) {
 IncomingMoves::IncomingMoves(IncomingOptions options, RequestManager* manager, PredictorStore* predictors,
                              DecisionAuthority* authority, const Clock* clock, Logger log)
     : options_(std::move(options)), staging_(options_.max_staged_bytes) {
-  context_ = {options_.boot_id, manager, predictors, authority, clock, std::move(log), options_.limits, &staging_};
+  context_ = {options_.boot_id, manager, predictors, authority, clock, std::move(log), options_.limits, &staging_,
+              options_.first_retry, options_.last_retry};
   sweeper_ = std::thread([this] { Sweep(); });
 }
 
@@ -111,6 +113,14 @@ absl::StatusOr<int64_t> IncomingMoves::Reserve(const ReserveParams& params) {
 
 absl::Status IncomingMoves::Missing(const Key& key) {
   auto it = tombstones_.find(key);
+  auto higher = moves_.upper_bound(key);
+  if (higher != moves_.end() && higher->first.first == key.first) {
+    ++stale_;
+    if (it == tombstones_.end()) {
+      return MakeError(absl::StatusCode::kFailedPrecondition, "STALE_FENCE",
+                       fmt::format("attempt {} of migration {}, {} was seen", key.second, key.first, higher->first.second));
+    }
+  }
   if (it == tombstones_.end()) {
     return MakeError(absl::StatusCode::kNotFound, "UNKNOWN_ATTEMPT",
                      fmt::format("attempt {} of migration {} is not held here", key.second, key.first));
@@ -130,10 +140,7 @@ absl::StatusOr<std::shared_ptr<IncomingMove>> IncomingMoves::Find(const Fence& f
   const Key key{fence.migration_id, fence.attempt};
   auto it = moves_.find(key);
   if (it == moves_.end()) {
-    auto higher = moves_.upper_bound(key);
-    const bool stale = higher != moves_.end() && higher->first.first == fence.migration_id && tombstones_.count(key) == 0;
-    return AtDestination(stale ? Stale(fmt::format("attempt {} of migration {}, {} was seen", fence.attempt, fence.migration_id, higher->first.second))
-                      : Missing(key));
+    return AtDestination(Missing(key));
   }
   const Fence& held = it->second->fence();
   if (!SameAttempt(held, fence) || fence.leader_term < held.leader_term) {
@@ -147,6 +154,7 @@ absl::StatusOr<std::shared_ptr<IncomingMove>> IncomingMoves::FindFrame(const Fra
   MutexLock lock(mu_);
   const Key key{frame.migration_id, frame.attempt};
   auto it = moves_.find(key);
+  if (RISKKV_MUTANT("frame of an older attempt accepted")) it = moves_.lower_bound(key);
   if (it == moves_.end()) return AtDestination(Missing(key));
   if (frame.epoch != it->second->fence().epoch) {
     return AtDestination(Stale(fmt::format("frame of epoch {}, the attempt has {}", frame.epoch, it->second->fence().epoch)));

@@ -22,6 +22,8 @@ struct IncomingOptions {
   std::size_t max_tombstones = 10000;
   absl::Duration tombstone_age = absl::Minutes(30);
   ManifestLimits limits;
+  absl::Duration first_retry = absl::Milliseconds(50);  // of questions to the authority, doubled ...
+  absl::Duration last_retry = absl::Seconds(1);         // ... up to this
 };
 
 // Threading: thread-safe. Calls block only where IncomingMove's do. A thread of its own expires leases and buries ended attempts.
@@ -75,6 +77,7 @@ class IncomingMoves {
   absl::Status CheckOrder(const Fence& fence) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::StatusOr<std::shared_ptr<IncomingMove>> Find(const Fence& fence);
   absl::StatusOr<std::shared_ptr<IncomingMove>> FindFrame(const Frame& frame);
+  // Why no attempt is held under this key; counts a lower one than was seen.
   absl::Status Missing(const Key& key) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status Stale(std::string message);
   void Sweep();

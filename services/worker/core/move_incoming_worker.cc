@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "services/worker/core/move_incoming.h"
 #include "services/worker/core/move_provenance.h"
@@ -11,8 +12,6 @@ namespace riskkv::worker {
 namespace {
 
 constexpr int64_t kReplayChunk = 128;  // progress is visible, and an abort acts, at least this often
-constexpr absl::Duration kFirstRetry = absl::Milliseconds(50);
-constexpr absl::Duration kLastRetry = absl::Seconds(1);
 
 }  // namespace
 
@@ -47,7 +46,9 @@ void IncomingMove::Run() {
     whole = Alive().ok() && final_.has_value();
   }
   if (whole) {
+    RISKKV_FAILPOINT("rebuilt", fence_.migration_id);
     if (absl::Status status = InstallHere(); status.ok()) {
+      RISKKV_FAILPOINT("prepared", fence_.migration_id);
       FollowDecision();
     } else {
       Fail(status);
@@ -163,7 +164,7 @@ absl::Status IncomingMove::InstallHere() {
 
 // No timer ends this: only the decision does (protocol.md 2.9).
 void IncomingMove::FollowDecision() {
-  absl::Duration retry = kFirstRetry;
+  absl::Duration retry = context_.first_retry;
   for (;;) {
     const MoveState before = state();
     if (before != MoveState::kPrepared && before != MoveState::kCommitted) return;
@@ -175,11 +176,11 @@ void IncomingMove::FollowDecision() {
     MutexLock lock(mu_);
     if (stop_) return;
     if (state_ != before) {
-      retry = kFirstRetry;
+      retry = context_.first_retry;
       continue;
     }
     changed_.WaitFor(mu_, absl::ToChronoNanoseconds(retry));
-    retry = std::min(retry * 2, kLastRetry);
+    retry = std::min(retry * 2, context_.last_retry);
   }
 }
 
@@ -233,6 +234,7 @@ void IncomingMove::Settle(const DecisionInfo& d) {
 void IncomingMove::Commit(const DecisionInfo& d) {
   absl::Status status = context_.manager->Activate(fence_.request_id, d.epoch, d.start_index);
   if (!status.ok()) context_.log->error("{} committed, but cannot decode: {}", LogPrefix(fence_), status);
+  if (RISKKV_MUTANT("destination delivers before RESUMED")) context_.manager->AllowDelivery(fence_.request_id).IgnoreError();
   MutexLock lock(mu_);
   new_epoch_ = d.epoch;
   activated_ = status.ok();  // otherwise it never says RESUMED, and the coordinator rolls back

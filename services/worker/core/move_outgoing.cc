@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 #include "services/worker/core/move_plan.h"
@@ -64,6 +65,7 @@ absl::Status OutgoingMove::Prepare() {
   SendTerms terms;
   terms.fence = params_.fence;
   terms.max_batch_bytes = context_.max_batch_bytes;
+  terms.no_progress = context_.no_progress;
   RETURN_IF_ERROR(ChoosePolicy(snapshot, terms));
   ASSIGN_OR_RETURN(peer_, context_.connect(params_.destination_address));
   policy_ = terms.policy;
@@ -142,6 +144,7 @@ absl::Status OutgoingMove::Round(bool body_only) {
   const int64_t upto = body_only ? body_end / kMoveBlockTokens * kMoveBlockTokens : snapshot.n_kv;
   const absl::Duration start = context_.clock->Monotonic();
   ASSIGN_OR_RETURN(RoundSample sample, sender_->Send(snapshot, upto, body_end, /*last=*/false));
+  RISKKV_FAILPOINT("precopy", fence().migration_id);
   RETURN_IF_ERROR(sender_->Settle(sample));
   pacer_->Record(sample);
   if (sample.call > absl::ZeroDuration()) rtt_ = rtt_ == absl::ZeroDuration() ? sample.call : std::min(rtt_, sample.call);
@@ -194,6 +197,7 @@ absl::Status OutgoingMove::PauseAndCopy() {
   const int64_t left = Left(paused_);
   Emit(MoveState::kPaused,
        PausedAt{paused_.n_tokens(), left, absl::ToDoubleMilliseconds(pacer_->PredictPause(left, BytesOf(left)))});
+  RISKKV_FAILPOINT("paused", fence().migration_id);
   ASSIGN_OR_RETURN(const RoundSample sample, sender_->Send(paused_, paused_.n_kv, BodyEnd(policy_, paused_.n_kv), /*last=*/true));
   (void)sample;
   RETURN_IF_ERROR(CheckGoing());
@@ -212,9 +216,9 @@ void OutgoingMove::GiveUp(absl::Status status) {
     MutexLock lock(mu_);
     if (stop_) return;
   }
-  if (peer_ != nullptr) peer_->Abort(fence(), status);
   auto snapshot = context_.manager->Get(fence().request_id);
   if (snapshot.ok() && snapshot->state == RequestState::kFinished) {
+    if (peer_ != nullptr) peer_->Abort(fence(), status);
     context_.log->info("{} the request ended first", LogPrefix(fence()));
     Emit(MoveState::kStayed, RequestEnded{snapshot->finish, static_cast<int64_t>(snapshot->log.size())});
     Close(MoveState::kStayed, absl::OkStatus());
@@ -223,6 +227,8 @@ void OutgoingMove::GiveUp(absl::Status status) {
   if (absl::Status resumed = context_.manager->ResumeHere(fence().request_id); !resumed.ok()) {
     context_.log->error("{} cannot go on after the attempt failed: {}", LogPrefix(fence()), resumed);
   }
+  // Only now: telling the destination may take as long as the transport lets it.
+  if (peer_ != nullptr) peer_->Abort(fence(), status);
   if (absl::Status going = CheckGoing(); !going.ok() && absl::IsCancelled(status)) status = going;
   status = WithContext(std::move(status), "source", MoveStateName(state()));
   context_.log->info("{} failed in {}, the request goes on here: {}", LogPrefix(fence()), MoveStateName(state()), status);

@@ -41,7 +41,9 @@ struct OutgoingContext {
   const Clock* clock = nullptr;
   Logger log;
   std::function<void(const TransferResult&)> report;   // may be empty; must not block for long
-  absl::Duration resolve_every = absl::Milliseconds(200);
+  absl::Duration resolve_every = absl::Milliseconds(200);  // grows ...
+  absl::Duration resolve_last = absl::Seconds(2);          // ... up to this
+  absl::Duration no_progress = absl::Seconds(5);           // see SendTerms
   int64_t max_batch_bytes = 16 << 20;
   std::atomic<int64_t>* commit_us = nullptr;           // PREPARED to the decision, learnt over moves
 };

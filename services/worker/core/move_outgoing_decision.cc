@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/time/clock.h"
+#include "common/base/failpoint.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 #include "services/worker/core/move_outgoing.h"
@@ -12,7 +13,6 @@ namespace {
 
 constexpr absl::Duration kLateReply = absl::Milliseconds(200);
 constexpr int64_t kLongestCommitUs = 100'000;
-constexpr absl::Duration kLastResolve = absl::Seconds(2);
 
 bool Ends(Decision decision) { return decision != Decision::kCommitted && decision != Decision::kOpen; }
 
@@ -43,6 +43,7 @@ void OutgoingMove::SendFinal(FinalRequest request) {
 
 void OutgoingMove::FinalAndFollow() {
   Emit(MoveState::kFinal, std::monostate{});
+  RISKKV_FAILPOINT("final", fence().migration_id);
   SendFinal(MakeFinal());
   if (std::optional<DecisionInfo> decision = AwaitDecision(MoveState::kFinal)) Follow(*decision);
   EndFinalCall();
@@ -58,6 +59,7 @@ void OutgoingMove::EndFinalCall() {
 std::optional<DecisionInfo> OutgoingMove::AwaitDecision(MoveState settled) {
   absl::Duration every = context_.resolve_every;
   absl::Duration next_ask = context_.clock->Monotonic() + every;
+  [[maybe_unused]] const absl::Duration started = context_.clock->Monotonic();  // a mutant's
   bool told = false;
   for (;;) {
     std::optional<FinalReply> prepared;
@@ -65,6 +67,9 @@ std::optional<DecisionInfo> OutgoingMove::AwaitDecision(MoveState settled) {
       MutexLock lock(mu_);
       if (decision_ && (settled == MoveState::kFinal || Ends(decision_->decision))) return decision_;
       if (stop_) return std::nullopt;
+      if (RISKKV_MUTANT("source resumes on a timeout") && context_.clock->Monotonic() - started > absl::Milliseconds(60)) {
+        return DecisionInfo{Decision::kAborted};
+      }
       if (settled == MoveState::kFinal && final_reply_ && !told) {
         told = true;
         if (final_reply_->ok()) {
@@ -85,7 +90,7 @@ std::optional<DecisionInfo> OutgoingMove::AwaitDecision(MoveState settled) {
       continue;
     }
     AskResolve();
-    every = std::min(every * 1.5, kLastResolve);
+    every = std::min(every * 1.5, context_.resolve_last);
     next_ask = context_.clock->Monotonic() + every;
   }
 }
@@ -93,6 +98,9 @@ std::optional<DecisionInfo> OutgoingMove::AwaitDecision(MoveState settled) {
 void OutgoingMove::AskResolve() {
   if (context_.authority == nullptr) return;
   auto decision = context_.authority->Resolve(fence(), /*give_up=*/false, /*destination=*/false, &resolve_cancel_);
+  if (decision.ok() && RISKKV_MUTANT("not committed taken from a read") && decision->decision == Decision::kOpen) {
+    decision->decision = Decision::kAborted;
+  }
   if (decision.ok()) {
     Decide(*decision);
   } else {
@@ -163,6 +171,7 @@ void OutgoingMove::Commit(const DecisionInfo& d) {
     const int64_t took = absl::ToInt64Microseconds(context_.clock->Monotonic() - prepared_at_);
     context_.commit_us->store((context_.commit_us->load() * 3 + std::min(took, kLongestCommitUs)) / 4);
   }
+  if (RISKKV_MUTANT("source frees on COMMITTED")) context_.manager->FreeMoved(fence().request_id);
   AwaitFinalReply();
   EndFinalCall();
   Emit(MoveState::kCommitted, std::monostate{});

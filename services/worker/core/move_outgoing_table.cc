@@ -29,6 +29,8 @@ OutgoingMoves::OutgoingMoves(OutgoingOptions options, RequestManager* manager, P
   context_.log = std::move(log);
   context_.report = std::move(report);
   context_.resolve_every = options_.resolve_every;
+  context_.resolve_last = options_.resolve_last;
+  context_.no_progress = options_.no_progress;
   context_.max_batch_bytes = options_.max_batch_bytes;
   context_.commit_us = &commit_us_;
 }

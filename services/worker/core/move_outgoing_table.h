@@ -17,7 +17,9 @@ struct OutgoingOptions {
   std::string boot_id;
   int max_moves = 8;                 // at once
   std::size_t max_ended = 10000;     // remembered attempts
-  absl::Duration resolve_every = absl::Milliseconds(200);
+  absl::Duration resolve_every = absl::Milliseconds(200);  // grows ...
+  absl::Duration resolve_last = absl::Seconds(2);          // ... up to this
+  absl::Duration no_progress = absl::Seconds(5);           // see SendTerms
   int64_t max_batch_bytes = 16 << 20;
 };
 

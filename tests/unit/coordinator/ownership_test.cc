@@ -90,9 +90,20 @@ TEST_F(OwnershipTest, ADestinationThatHoldsNothingIsGivenUp) {
   EXPECT_EQ(Owner().owner.id, "A");
 }
 
-TEST_F(OwnershipTest, BothLostAfterCommitLeavesTheRecordAlone) {
+// The source may come back, and must then learn whether to go on.
+TEST_F(OwnershipTest, BothOutOfReachAfterCommitRollsBack) {
   auto job = Committed();
   Pass(absl::Seconds(12), {});
+  EXPECT_EQ(Await(*job).state, MigrationState::kFailed);
+  EXPECT_EQ(Owner().owner.id, "A");
+  EXPECT_EQ(Owner().epoch, 3u);
+  EXPECT_EQ(manager_->Resolve(fence_, false, "source")->decision, Decision::kRolledBack);
+}
+
+TEST_F(OwnershipTest, BothLostAfterCommitLeavesTheRecordAlone) {
+  auto job = Committed();
+  Register("A", "bootA2");
+  Register("B", "bootB2");
   JobRecord record = Await(*job);
   EXPECT_EQ(record.state, MigrationState::kFailed);
   EXPECT_EQ(record.outcome->owner, "B");
@@ -285,6 +296,35 @@ TEST_F(OwnershipTest, RecoverGivesALostRequestANewOwner) {
   EXPECT_EQ(location.start_index, 30);
   ASSERT_EQ(api_.adopted().size(), 1u);
   EXPECT_EQ(api_.adopted()[0].epoch, 3u);
+}
+
+// The commit stands and nobody will ever resume or roll it back: each side must still be told something it can end with.
+TEST_F(OwnershipTest, ACommitThatWasRecoveredFromEndsBothSides) {
+  auto job = Committed();
+  Register("A", "bootA2");
+  Register("B", "bootB2");
+  Await(*job);
+  ASSERT_OK(manager_->Recover({.request_id = kRequest, .epoch = 2, .received = 30, .destination = "C"}));
+  EXPECT_EQ(manager_->Resolve(fence_, false, "source")->decision, Decision::kResumed);
+  EXPECT_EQ(manager_->Resolve(fence_, false, "destination")->decision, Decision::kRolledBack);
+  EXPECT_EQ(manager_->Resumed(fence_, 2)->decision, Decision::kRolledBack);
+  EXPECT_EQ(Owner().owner.id, "C");
+}
+
+TEST_F(OwnershipTest, AnOwnerThatHoldsNothingIsRecoveredFrom) {
+  RunJob(Spec());  // B owns it at epoch 2, lives, and has lost it
+  api_.ForgetRequest(kRequest);
+  ASSERT_OK_AND_ASSIGN(Location location, manager_->Recover({.request_id = kRequest, .epoch = 2, .received = 30, .destination = "B"}));
+  EXPECT_EQ(location.epoch, 3u);
+}
+
+// A record that named the dead boot would have to be recovered from again, while the new boot decodes.
+TEST_F(OwnershipTest, ARecoveredRequestIsGivenToNoBootThatIsNoMore) {
+  RunJob(Spec());
+  Pass(absl::Seconds(12), {"A", "C"});
+  api_.on_boot = [](const WorkerName& w) { return WorkerName{w.id, "boot" + w.id + "2", w.address}; };
+  EXPECT_THAT(manager_->Recover({.request_id = kRequest, .epoch = 2, .received = 30, .destination = "C"}), HasReason("BOOT_ID_CHANGED"));
+  EXPECT_EQ(Owner().epoch, 2u);
 }
 
 TEST_F(OwnershipTest, LocateByBootId) {

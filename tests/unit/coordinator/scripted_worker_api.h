@@ -99,6 +99,7 @@ class ScriptedWorkerApi : public WorkerApi {
   std::function<absl::StatusOr<AttemptInfo>(const Fence&)> on_query;
   std::function<absl::StatusOr<RequestInfo>(const WorkerName&, const std::string&)> on_get;
   std::function<absl::Status(const WorkerName&, const std::string&)> on_fetch;
+  std::function<WorkerName(const WorkerName&)> on_boot;  // who answers at that address
 
   // --- what was asked ---
   std::vector<Told> told() const {
@@ -177,7 +178,15 @@ class ScriptedWorkerApi : public WorkerApi {
     adopted_.push_back(args);
     return absl::OkStatus();
   }
-  absl::StatusOr<WorkerInfo> Describe(const WorkerName&, absl::Duration) override { return absl::UnimplementedError(""); }
+  absl::StatusOr<WorkerInfo> Describe(const WorkerName& worker, absl::Duration) override {
+    WorkerInfo info;
+    info.name = on_boot ? on_boot(worker) : worker;
+    return info;
+  }
+  void ForgetRequest(const std::string& id) {
+    MutexLock lock(mu_);
+    requests.erase(id);
+  }
   void SetRequest(const RequestInfo& info) {
     MutexLock lock(mu_);
     requests[info.request_id] = info;
