@@ -110,6 +110,12 @@ const std::map<std::string, Act>& Faults() {
       {"FINAL again to a restarted destination", FinalAgain},
       {"coordinator dies between transactions", DieBetweenTransactions},
       {"store away for longer than a lease", [](Scene& s) { ForAWhile(s, s.cluster.disk.unreachable, kLongerThanLease); }},
+      {"pause destination, source unheard",
+       [](Scene& s) {
+         s.cluster.Pause("b", kLongerThanLease);
+         s.cluster.network.Add({Message::kMoveEvents, Trouble::kDrop, 1});
+         s.cluster.network.Add({Message::kQueryAttempt, Trouble::kDrop, 8});
+       }},
       {"deadline passes", [](Scene&) { absl::SleepFor(2 * kShortDeadline); }},
   };
   return *faults;

@@ -53,7 +53,7 @@ TEST_P(MutantTest, IsFoundByTheMatrix) {
 INSTANTIATE_TEST_SUITE_P(
     Protocol, MutantTest,
     ::testing::Values(Case{"source resumes on a timeout", "PREPARED", "store away past the deadline"},
-                      Case{"not committed taken from a read", "REBUILT", "pause destination"},
+                      Case{"not committed taken from a read", "REBUILT", "pause destination, source unheard"},
                       Case{"abort sent before it is durable", "PREPARED", "store away past the deadline"},
                       Case{"late commit of a closed attempt accepted", "PREPARED", "cancel, and PREPARED comes late"},
                       Case{"source frees on COMMITTED", "COMMITTED", "kill destination"},
