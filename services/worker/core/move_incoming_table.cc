@@ -114,12 +114,8 @@ absl::StatusOr<int64_t> IncomingMoves::Reserve(const ReserveParams& params) {
 absl::Status IncomingMoves::Missing(const Key& key) {
   auto it = tombstones_.find(key);
   auto higher = moves_.upper_bound(key);
-  if (higher != moves_.end() && higher->first.first == key.first) {
-    ++stale_;
-    if (it == tombstones_.end()) {
-      return MakeError(absl::StatusCode::kFailedPrecondition, "STALE_FENCE",
-                       fmt::format("attempt {} of migration {}, {} was seen", key.second, key.first, higher->first.second));
-    }
+  if (it == tombstones_.end() && higher != moves_.end() && higher->first.first == key.first) {
+    return Stale(fmt::format("attempt {} of migration {}, {} was seen", key.second, key.first, higher->first.second));
   }
   if (it == tombstones_.end()) {
     return MakeError(absl::StatusCode::kNotFound, "UNKNOWN_ATTEMPT",
