@@ -206,7 +206,7 @@ TEST_F(DoubtTest, StaleFencesAreRefusedAndCounted) {
   EXPECT_THAT(b_->incoming->DeclareRound(manifest), HasReason("UNKNOWN_ATTEMPT"));
   IncomingMoves::Push push(b_->incoming.get());
   EXPECT_THAT(push.Accept({"m", 2, 9, 1}), HasReason("STALE_FENCE"));
-  EXPECT_THAT(push.Accept({"m", 1, 1, 1}), HasReason("UNKNOWN_ATTEMPT"));
+  EXPECT_THAT(push.Accept({"m", 1, 1, 1}), HasReason("STALE_FENCE"));
   EXPECT_GE(b_->incoming->stale_refusals(), 5);
   a_->outgoing->Decide(p.fence, authority_.Close(p.fence));
   Follow(*move);
