@@ -24,7 +24,7 @@ class ClientRulesTest : public ::testing::Test {
           return job.ok() && IsTerminal(job->state);
         },
         kPatience));
-    EXPECT_EQ(scene_.Record(id)->state, MigrationState::kSucceeded);
+    EXPECT_EQ(scene_.Record(id)->state, MigrationState::kSucceeded) << scene_.Record(id)->outcome->error;
     last_ = id;
   }
   void ExpectEveryTokenOnce() {

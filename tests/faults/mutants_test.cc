@@ -10,7 +10,7 @@ namespace riskkv::faults {
 namespace {
 
 constexpr absl::Duration kShortPatience = absl::Seconds(3);
-constexpr int kTries = 5;  // a cell is a race; the mutant must show in one of so many
+constexpr int kTries = 25;  // a cell is a race; the mutant must show in one of so many
 
 class Mutant {
  public:

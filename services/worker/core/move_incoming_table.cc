@@ -92,7 +92,7 @@ absl::StatusOr<int64_t> IncomingMoves::Reserve(const ReserveParams& params) {
     if (absl::Status status = CheckOrder(fence); !status.ok()) return AtDestination(status);
     leader_term_ = fence.leader_term;
     for (const auto& [key, move] : moves_) {
-      if (move->fence().request_id != fence.request_id) continue;
+      if (move->fence().request_id != fence.request_id || move->done()) continue;  // ended, not yet buried
       move->Abort(MakeError(absl::StatusCode::kAborted, "SUPERSEDED", "a newer attempt came"));
       if (move->Info().state < MoveState::kFinal || move->Info().state == MoveState::kFailed) continue;
       return AtDestination(MakeError(absl::StatusCode::kFailedPrecondition, "ALREADY_MIGRATING",
