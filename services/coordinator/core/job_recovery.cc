@@ -69,10 +69,11 @@ void JobRunner::GoOn(Mode mode) {
 absl::StatusOr<Admitted> JobRunner::AwaitWorkers() const {
   const JobRecord record = job_->Snapshot();
   for (;;) {
-    absl::StatusOr<Admitted> facts = admission_->Check(job_->spec());
-    if (facts.ok() || core_.Stopping() || !StopReason(*job_).ok()) return facts;
+    // Asked before the check: a worker that registers in between does not end the wait with the answer from before.
     const bool unheard = core_.registry->PresenceOf(record.source) == Presence::kUnknown ||
                          core_.registry->PresenceOf(record.destination) == Presence::kUnknown;
+    absl::StatusOr<Admitted> facts = admission_->Check(job_->spec());
+    if (facts.ok() || core_.Stopping() || !StopReason(*job_).ok()) return facts;
     if (!unheard && !absl::IsUnavailable(facts.status())) return facts;
     if (!unheard && ReasonOf(facts.status()) != "STORE_UNAVAILABLE") return facts;
     job_->WaitChange(core_.options.store_retry);
