@@ -105,10 +105,13 @@ grpc::Status GenerationService::Attach(grpc::ServerContext* context, const v1::A
 
 absl::StatusOr<bool> GenerationService::CancelOnceDecided(const grpc::ServerContext& context, const std::string& id) {
   const absl::Time deadline = absl::Now() + kCancelWait;
+  bool was_paused = false;  // then it was running, though it may have ended by the time it is asked again
   for (;;) {
     absl::StatusOr<bool> result = manager_.Cancel(id);
     const bool paused = absl::IsUnavailable(result.status()) && ReasonOf(result.status()) == "ALREADY_MIGRATING";
+    if (result.ok()) return *result || was_paused;
     if (!paused || context.IsCancelled() || absl::Now() >= deadline) return result;
+    was_paused = true;
     absl::SleepFor(kCancelPoll);
   }
 }
