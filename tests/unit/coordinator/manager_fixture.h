@@ -236,6 +236,19 @@ class ManagerTest : public ::testing::Test {
     }
   }
 
+  // The script says everything up to FINAL and then waits, each time it is started.
+  std::shared_ptr<Job> UpToFinalAndWait() {
+    api_.on_move = [this](ScriptedStream& stream, const StartMoveArgs& args) {
+      fence_ = args.fence;
+      UpToFinal(stream, args);
+      stream.AwaitCancel(absl::Seconds(20));
+    };
+    auto job = manager_->StartJob(Spec());
+    EXPECT_OK(job);
+    EXPECT_TRUE(Eventually([&] { return (*job)->state() == MigrationState::kFinal; }));
+    return *job;
+  }
+
   FakeClock clock_;
   std::string folder_;
   std::unique_ptr<SqliteStore> store_;
@@ -245,6 +258,7 @@ class ManagerTest : public ::testing::Test {
   cost::Corrections corrections_;
   ScriptedWorkerApi api_;
   ManagerOptions options_;
+  Fence fence_;  // of the newest move, where the script keeps it
   std::atomic<bool> stopping_{false};
   std::unique_ptr<MigrationManager> manager_;
   std::atomic<MigrationManager*> live_{nullptr};

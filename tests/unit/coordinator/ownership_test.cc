@@ -25,18 +25,6 @@ class OwnershipTest : public ManagerTest {
     EXPECT_TRUE(Eventually([&] { return (*job)->state() == MigrationState::kCommitted; }));
     return *job;
   }
-  std::shared_ptr<Job> AtFinal() {
-    api_.on_move = [this](ScriptedStream& stream, const StartMoveArgs& args) {
-      fence_ = args.fence;
-      UpToFinal(stream, args);
-      stream.AwaitCancel(absl::Seconds(20));
-    };
-    auto job = manager_->StartJob(Spec());
-    EXPECT_OK(job);
-    EXPECT_TRUE(Eventually([&] { return (*job)->state() == MigrationState::kFinal; }));
-    return *job;
-  }
-  Fence fence_;
   DecisionReply reply_;
 };
 
@@ -112,7 +100,7 @@ TEST_F(OwnershipTest, BothLostAfterCommitLeavesTheRecordAlone) {
 }
 
 TEST_F(OwnershipTest, DestinationLostBeforeTheDecisionClosesTheAttempt) {
-  auto job = AtFinal();
+  auto job = UpToFinalAndWait();
   Register("B", "bootB2");
   JobRecord record = Await(*job);
   EXPECT_EQ(record.state, MigrationState::kStayed);
@@ -129,7 +117,7 @@ TEST_F(OwnershipTest, LeaseExpiryNeverChangesAnOwner) {
 }
 
 TEST_F(OwnershipTest, SourceLostBeforeTheDecisionFails) {
-  auto job = AtFinal();
+  auto job = UpToFinalAndWait();
   Pass(absl::Seconds(12), {"B"});
   JobRecord record = Await(*job);
   EXPECT_EQ(record.state, MigrationState::kFailed);
@@ -138,7 +126,7 @@ TEST_F(OwnershipTest, SourceLostBeforeTheDecisionFails) {
 }
 
 TEST_F(OwnershipTest, ResolveAnswersOpenAndGiveUpCloses) {
-  auto job = AtFinal();
+  auto job = UpToFinalAndWait();
   EXPECT_EQ(manager_->Resolve(fence_, false, "source")->decision, Decision::kOpen);
   ASSERT_OK_AND_ASSIGN(DecisionReply closed, manager_->Resolve(fence_, true, "source"));
   EXPECT_EQ(closed.decision, Decision::kAborted);
@@ -164,7 +152,7 @@ TEST_F(OwnershipTest, PreparedTwiceIsAnsweredTheSame) {
 }
 
 TEST_F(OwnershipTest, PreparedByAnotherBootIsRefusedAndTheAttemptStaysOpen) {
-  auto job = AtFinal();
+  auto job = UpToFinalAndWait();
   Fence stale = fence_;
   stale.destination_boot_id = "bootB0";
   EXPECT_EQ(manager_->Prepared(stale, 22)->decision, Decision::kAborted);
@@ -175,7 +163,7 @@ TEST_F(OwnershipTest, PreparedByAnotherBootIsRefusedAndTheAttemptStaysOpen) {
 }
 
 TEST_F(OwnershipTest, ACancelledRequestNeverCommits) {
-  auto job = AtFinal();
+  auto job = UpToFinalAndWait();
   EXPECT_TRUE(manager_->CancelRequest(kRequest).value());
   EXPECT_EQ(manager_->Prepared(fence_, 22)->decision, Decision::kAborted);
   JobRecord record = Await(*job);
@@ -186,7 +174,7 @@ TEST_F(OwnershipTest, ACancelledRequestNeverCommits) {
 }
 
 TEST_F(OwnershipTest, StoreAwayAtTheDecisionLeavesItOpenThenInDoubt) {
-  auto job = AtFinal();
+  auto job = UpToFinalAndWait();
   flaky_->down = true;
   EXPECT_THAT(manager_->Prepared(fence_, 22), HasReason("STORE_UNAVAILABLE"));  // no decision
   Pass(absl::Seconds(31), {"A", "B"});
@@ -201,7 +189,7 @@ TEST_F(OwnershipTest, StoreAwayAtTheDecisionLeavesItOpenThenInDoubt) {
 }
 
 TEST_F(OwnershipTest, ACommitWhoseAnswerWasLostIsFoundAgain) {
-  auto job = AtFinal();
+  auto job = UpToFinalAndWait();
   flaky_->lose_answer = true;
   EXPECT_THAT(manager_->Prepared(fence_, 22), HasReason("STORE_UNAVAILABLE"));
   EXPECT_EQ(Owner().epoch, 2u);  // it was written
@@ -214,7 +202,7 @@ TEST_F(OwnershipTest, ACommitWhoseAnswerWasLostIsFoundAgain) {
 }
 
 TEST_F(OwnershipTest, ACloseWhoseAnswerWasLostIsFoundAgain) {
-  auto job = AtFinal();
+  auto job = UpToFinalAndWait();
   flaky_->lose_answer = true;
   ASSERT_FALSE(manager_->CancelJob("m1").ok() && flaky_->lose_answer);
   EXPECT_EQ(Await(*job).state, MigrationState::kAborted);

@@ -8,18 +8,6 @@ using ::riskkv::testing::HasReason;
 
 class RestartTest : public ManagerTest {
  protected:
-  // The script says everything up to FINAL and then waits, each time it is started.
-  std::shared_ptr<Job> UpToFinalAndWait() {
-    api_.on_move = [this](ScriptedStream& stream, const StartMoveArgs& args) {
-      fence_ = args.fence;
-      UpToFinal(stream, args);
-      stream.AwaitCancel(absl::Seconds(20));
-    };
-    auto job = manager_->StartJob(Spec());
-    EXPECT_OK(job);
-    EXPECT_TRUE(Eventually([&] { return (*job)->state() == MigrationState::kFinal; }));
-    return *job;
-  }
   // What a coordinator leaves that ended with the job in `state`, before its first attempt.
   JobRecord Early(MigrationState state, double elapsed_ms = 5) {
     JobRecord record;
@@ -46,7 +34,6 @@ class RestartTest : public ManagerTest {
     return rounds;
   }
 
-  Fence fence_;
 };
 
 TEST_F(RestartTest, AnOpenAttemptIsRejoinedAndMayCommitUnderTheNewTerm) {
