@@ -1,8 +1,12 @@
 #include "common/quality/bootstrap.h"
 
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 
 #include "common/quality/random.h"
+#include "fmt/format.h"
+#include "fmt/ranges.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -55,6 +59,30 @@ TEST(Bootstrap, AgreesWithTheNormalBoundForIndependentWindows) {
   const double error = std::sqrt(variance / 60);
   EXPECT_NEAR(s.upper90, s.mean + 1.2816 * error, 0.1 * error);
   EXPECT_NEAR(s.low95, s.mean - 1.96 * error, 0.15 * error);
+}
+
+// The numpy reference resamples with a generator of its own, so the two agree as far as 50,000 resamples know a bound.
+TEST(Bootstrap, TheUpperBoundIsThatOfTheReference) {
+  const char* shared = std::getenv("RISKKV_SHARED");
+  const char* python = std::getenv("RISKKV_PYTHON");
+  const std::string interpreter = python != nullptr ? python : "python3";
+  if (shared == nullptr || std::system((interpreter + " -c 'import numpy' 2>/dev/null").c_str()) != 0)
+    GTEST_SKIP() << "RISKKV_SHARED is not set, or no python3 with numpy";
+  const auto deltas = Deltas(40, 1, 0.002, 0, 0.01);
+  std::vector<double> values;
+  for (const PairedDelta& d : deltas) values.push_back(d.value);
+  FILE* pipe = popen(fmt::format("{} -c 'import sys; sys.path.insert(0, \"{}/reference\"); import riskkv; "
+                                 "print(riskkv.ucb([{}], 0.90, 50000, 3))'",
+                                 interpreter, shared, fmt::join(values, ","))
+                         .c_str(),
+                     "r");
+  ASSERT_NE(pipe, nullptr);
+  double expected = 0;
+  const int read = std::fscanf(pipe, "%lf", &expected);
+  EXPECT_EQ(pclose(pipe), 0);
+  ASSERT_EQ(read, 1);
+  const RiskStats s = Summarise(deltas, {50000, 1});
+  EXPECT_NEAR(s.upper90, expected, 0.05 * (s.upper90 - s.mean));
 }
 
 // Windows of one article that move together must not count as independent evidence.
