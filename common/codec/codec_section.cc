@@ -1,5 +1,6 @@
 #include "common/codec/codec_section.h"
 
+#include <cmath>
 #include <utility>
 
 #include "common/base/status.h"
@@ -10,14 +11,38 @@
 namespace riskkv {
 namespace {
 
-using kernels::WeightType;
+using SectionType = SetSection::Type;
 using CodecJson = nlohmann::json;
 
 constexpr char kMeanTensor[] = "codec.mean";
 constexpr char kScaleTensor[] = "codec.scale";
 constexpr char kFrequencyTensor[] = "codec.frequencies";
+constexpr char kHalfWeights[] = "f16";
+constexpr char kInt8Weights[] = "i8";
 
 std::string UnitTensor(std::size_t unit, const char* what) { return fmt::format("codec.unit.{}.{}", unit, what); }
+
+// A matrix in fp16, or in 8 bits with the scales of its columns beside it.
+void PutMatrix(const std::string& name, const std::vector<float>& m, std::vector<int64_t> shape,
+               const std::vector<float>& scale, SetSection& section) {
+  if (scale.empty()) {
+    section.tensors[name] = {std::move(shape), m, SectionType::kF16};
+    return;
+  }
+  SetSection::Tensor integers{std::move(shape), m, SectionType::kI8};
+  for (std::size_t i = 0; i < m.size(); ++i) integers.values[i] = std::round(m[i] / scale[i % scale.size()]);
+  section.tensors[name] = std::move(integers);
+  section.tensors[name + "_scale"] = {{static_cast<int64_t>(scale.size())}, scale, SectionType::kF32};
+}
+
+absl::StatusOr<std::vector<float>> GetMatrix(const PredictorSet& set, const std::string& name, int64_t rows,
+                                             int64_t columns, bool int8, std::vector<float>* scale) {
+  ASSIGN_OR_RETURN(std::vector<float> m, set.SectionTensor(name, {rows, columns}));
+  if (!int8) return m;
+  ASSIGN_OR_RETURN(*scale, set.SectionTensor(name + "_scale", {columns}));
+  for (std::size_t i = 0; i < m.size(); ++i) m[i] *= (*scale)[i % scale->size()];
+  return m;
+}
 
 absl::StatusOr<CodedPlan> PlanFromJson(const CodecJson& units) {
   CodedPlan plan;
@@ -54,18 +79,22 @@ SetSection ToSection(const CodecWeights& w, int kv, const std::vector<CodedProfi
     for (const CachePlane& p : w.plan[u].planes) planes.push_back({p.layer, p.part});
     units.push_back({{"planes", planes}, {"conditions", w.plan[u].conditions}});
     const int64_t width = UnitWidth(w.plan[u], kv), from = ConditionWidth(w.plan, w.plan[u], kv);
-    section.tensors[UnitTensor(u, "rotation")] = {{width, width}, w.units[u].rotation, WeightType::kF16};
-    section.tensors[UnitTensor(u, "variance")] = {{width}, w.units[u].variance, WeightType::kF32};
-    if (from > 0) section.tensors[UnitTensor(u, "predictor")] = {{from, width}, w.units[u].predictor, WeightType::kF16};
+    PutMatrix(UnitTensor(u, "rotation"), w.units[u].rotation, {width, width}, w.units[u].rotation_scale, section);
+    section.tensors[UnitTensor(u, "variance")] = {{width}, w.units[u].variance, SectionType::kF32};
+    if (from > 0)
+      PutMatrix(UnitTensor(u, "predictor"), w.units[u].predictor, {from, width}, w.units[u].predictor_scale, section);
   }
-  section.description = CodecJson{{"version", kCodecSectionVersion}, {"units", units}, {"profiles", CodecJson::parse(CodedProfilesToJson(profiles))}}
-          .dump();
+  section.description = CodecJson{{"version", kCodecSectionVersion},
+                                  {"weights", w.units.front().rotation_scale.empty() ? kHalfWeights : kInt8Weights},
+                                  {"units", units},
+                                  {"profiles", CodecJson::parse(CodedProfilesToJson(profiles))}}
+                            .dump();
   const int64_t layers = static_cast<int64_t>(w.scale.size()) / 2;
-  section.tensors[kMeanTensor] = {{layers, 2, kv}, w.mean, WeightType::kF32};
-  section.tensors[kScaleTensor] = {{layers, 2}, w.scale, WeightType::kF32};
+  section.tensors[kMeanTensor] = {{layers, 2, kv}, w.mean, SectionType::kF32};
+  section.tensors[kScaleTensor] = {{layers, 2}, w.scale, SectionType::kF32};
   std::vector<float> frequencies;
   for (const FrequencyTables::Row& row : w.tables->rows()) frequencies.insert(frequencies.end(), row.begin(), row.end());
-  section.tensors[kFrequencyTensor] = {{kRows, kSymbols}, std::move(frequencies), WeightType::kF32};
+  section.tensors[kFrequencyTensor] = {{kRows, kSymbols}, std::move(frequencies), SectionType::kF32};
   return section;
 }
 
@@ -79,6 +108,7 @@ absl::StatusOr<CodecWeights> ReadCodecWeights(const PredictorSet& set) {
   }
   const int64_t kv = set.layout().kv(), layers = set.layout().n_layer;
   CodecWeights w;
+  std::string weights;
   try {
     const CodecJson j = CodecJson::parse(description);
     const int version = j.at("version").get<int>();
@@ -87,20 +117,25 @@ absl::StatusOr<CodecWeights> ReadCodecWeights(const PredictorSet& set) {
                        fmt::format("{}: codec version differs: the file has {}, this program reads {}", set.path(), version,
                                    kCodecSectionVersion));
     }
+    weights = j.value("weights", kHalfWeights);
     ASSIGN_OR_RETURN(w.plan, PlanFromJson(j.at("units")));
   } catch (const CodecJson::exception& e) {
     return CorruptFile(fmt::format("{}: codec: {}", set.path(), e.what()));
   }
+  if (weights != kHalfWeights && weights != kInt8Weights)
+    return CorruptFile(fmt::format("{}: codec: unknown weights \"{}\"", set.path(), weights));
+  const bool int8 = weights == kInt8Weights;
   if (absl::Status s = CheckPlan(w.plan, set.layout().n_layer); !s.ok())
     return CorruptFile(fmt::format("{}: {}", set.path(), std::string(s.message())));
   for (std::size_t u = 0; u < w.plan.size(); ++u) {
     const int64_t width = UnitWidth(w.plan[u], set.layout().kv());
     const int64_t from = ConditionWidth(w.plan, w.plan[u], set.layout().kv());
     UnitWeights unit;
-    ASSIGN_OR_RETURN(unit.rotation, set.SectionTensor(UnitTensor(u, "rotation"), {width, width}));
+    ASSIGN_OR_RETURN(unit.rotation, GetMatrix(set, UnitTensor(u, "rotation"), width, width, int8, &unit.rotation_scale));
     ASSIGN_OR_RETURN(unit.variance, set.SectionTensor(UnitTensor(u, "variance"), {width}));
     if (from > 0) {
-      ASSIGN_OR_RETURN(unit.predictor, set.SectionTensor(UnitTensor(u, "predictor"), {from, width}));
+      ASSIGN_OR_RETURN(unit.predictor,
+                       GetMatrix(set, UnitTensor(u, "predictor"), from, width, int8, &unit.predictor_scale));
     }
     w.units.push_back(std::move(unit));
   }

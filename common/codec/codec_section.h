@@ -16,7 +16,8 @@ namespace riskkv {
 inline constexpr char kCodecSection[] = "codec";
 inline constexpr int kCodecSectionVersion = 1;
 
-// Rotations and predictors in fp16 (RoundToHalf first, so that what was measured is what is written).
+// Rotations and predictors in fp16 or 8 bits (RoundToHalf or RoundToInt8 first, so that what was measured is what is
+// written).
 SetSection ToSection(const CodecWeights& weights, int kv, const std::vector<CodedProfile>& profiles = {});
 
 bool HasCodec(const PredictorSet& set);

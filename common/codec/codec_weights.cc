@@ -34,6 +34,18 @@ absl::Status RoundVector(std::vector<float>& v, std::size_t unit) {
   return absl::OkStatus();
 }
 
+// Columns of m [rows, columns] to multiples of their scales.
+std::vector<float> RoundColumns(std::vector<float>& m, std::size_t columns) {
+  constexpr float kLargest = 127.0f;
+  std::vector<float> scale(columns);
+  for (std::size_t i = 0; i < m.size(); ++i)
+    scale[i % columns] = std::max(scale[i % columns], std::fabs(m[i]) / kLargest);
+  for (float& s : scale) s = s > 0 ? s : 1.0f;
+  // Plus nothing: a zero that was rounded from below must be the same zero that a file gives back.
+  for (std::size_t i = 0; i < m.size(); ++i) m[i] = std::round(m[i] / scale[i % columns]) * scale[i % columns] + 0.0f;
+  return scale;
+}
+
 template <typename T>
 void AppendBytes(const std::vector<T>& v, std::vector<uint64_t>& digests) {
   digests.push_back(Xxh3(v.data(), v.size() * sizeof(T)));
@@ -76,6 +88,13 @@ absl::Status RoundToHalf(CodecWeights& weights) {
     RETURN_IF_ERROR(RoundVector(weights.units[u].predictor, u));
   }
   return absl::OkStatus();
+}
+
+void RoundToInt8(CodecWeights& weights) {
+  for (UnitWeights& unit : weights.units) {
+    unit.rotation_scale = RoundColumns(unit.rotation, unit.variance.size());
+    if (!unit.predictor.empty()) unit.predictor_scale = RoundColumns(unit.predictor, unit.variance.size());
+  }
 }
 
 uint64_t CodecDigest(const CodecWeights& w) {

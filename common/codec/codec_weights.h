@@ -28,6 +28,8 @@ struct UnitWeights {
   std::vector<float> rotation;   // R [width, width]
   std::vector<float> predictor;  // W [condition width, width]; empty without conditions
   std::vector<float> variance;   // [width] of the residual's coordinates, descending
+  // [width] what an integer of 8 bits stands for in each column of the above; both empty for weights in fp16.
+  std::vector<float> rotation_scale, predictor_scale;
 };
 
 struct CodecWeights {
@@ -45,6 +47,10 @@ absl::Status CheckCodecWeights(const CodecWeights& weights, int n_layer, int kv)
 // Rounds rotations and predictors as the fp16 file does: what is measured is then what is deployed.
 // OUT_OF_RANGE naming the unit when a weight does not fit fp16.
 absl::Status RoundToHalf(CodecWeights& weights);
+
+// The same for weights in 8 bits: integers from -127 to 127 and a scale for each column, half the size of fp16. The
+// rotation is then no longer quite orthogonal: an error of about a 250th of a coordinate's size comes back from it.
+void RoundToInt8(CodecWeights& weights);
 
 // XXH3-64 over everything that both sides must share.
 uint64_t CodecDigest(const CodecWeights& weights);

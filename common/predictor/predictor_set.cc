@@ -161,6 +161,11 @@ absl::StatusOr<std::vector<float>> PredictorSet::SectionTensor(const std::string
     kernels::HalfToFloat(half.data(), values.data(), half.size());
     return values;
   }
+  if (tensor.dtype == "I8") {
+    std::vector<float> values;
+    for (char c : tensor.data) values.push_back(static_cast<float>(static_cast<int8_t>(c)));
+    return values;
+  }
   std::vector<float> values(tensor.data.size() / sizeof(float));
   std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
   return values;

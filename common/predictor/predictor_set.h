@@ -29,10 +29,11 @@ struct GroupTensors {
 // "<name>.", and a JSON object under <name> in the description. A set without it, and a reader that does not know it,
 // are whole.
 struct SetSection {
+  enum class Type { kF32, kF16, kI8 };
   struct Tensor {
     std::vector<int64_t> shape;
-    std::vector<float> values;  // row-major
-    kernels::WeightType type = kernels::WeightType::kF32;
+    std::vector<float> values;  // row-major; of kI8: integers, -127 to 127
+    Type type = Type::kF32;
   };
   std::string name;
   std::string description;  // JSON text

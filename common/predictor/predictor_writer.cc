@@ -1,6 +1,6 @@
 // Writing a predictor set: see predictor_set.h.
 #include <cmath>
-#include <cstring>
+#include <cstdint>
 #include <filesystem>
 
 #include "common/base/digest.h"
@@ -15,26 +15,39 @@
 namespace riskkv {
 namespace {
 
-// The weights in their file form. INVALID_ARGUMENT for one that is not finite there.
-absl::StatusOr<std::string> Encode(const std::vector<float>& values, kernels::WeightType type,
-                                   const std::string& name) {
-  std::string out;
-  if (type == kernels::WeightType::kF32) {
-    out.assign(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-  } else {
-    out.resize(values.size() * sizeof(uint16_t));
-    std::vector<uint16_t> half(values.size());
-    kernels::FloatToHalf(values.data(), half.data(), values.size());
-    std::memcpy(out.data(), half.data(), out.size());
-    if (!kernels::AllFinite(half.data(), half.size())) {
-      return absl::InvalidArgumentError(fmt::format("tensor {}: a weight does not fit fp16", name));
-    }
+using Type = SetSection::Type;
+
+const char* DtypeName(Type type) { return type == Type::kF32 ? "F32" : type == Type::kF16 ? "F16" : "I8"; }
+
+// INVALID_ARGUMENT for one that is not finite there.
+absl::StatusOr<std::string> EncodeHalf(const std::vector<float>& values, const std::string& name) {
+  std::vector<uint16_t> half(values.size());
+  kernels::FloatToHalf(values.data(), half.data(), values.size());
+  if (!kernels::AllFinite(half.data(), half.size()))
+    return absl::InvalidArgumentError(fmt::format("tensor {}: a weight does not fit fp16", name));
+  return std::string(reinterpret_cast<const char*>(half.data()), half.size() * sizeof(uint16_t));
+}
+
+// INVALID_ARGUMENT for one that is no integer of 8 bits.
+absl::StatusOr<std::string> EncodeBytes(const std::vector<float>& values, const std::string& name) {
+  std::string out(values.size(), '\0');
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (values[i] != std::round(values[i]) || std::fabs(values[i]) > 127)
+      return absl::InvalidArgumentError(fmt::format("tensor {}: {} is no integer of 8 bits", name, values[i]));
+    out[i] = static_cast<char>(static_cast<int8_t>(values[i]));
   }
+  return out;
+}
+
+// The weights in their file form.
+absl::StatusOr<std::string> Encode(const std::vector<float>& values, Type type, const std::string& name) {
   for (float v : values) {
     if (!std::isfinite(v))
       return absl::InvalidArgumentError(fmt::format("tensor {}: a weight is {}", name, v));
   }
-  return out;
+  if (type == Type::kF16) return EncodeHalf(values, name);
+  if (type == Type::kI8) return EncodeBytes(values, name);
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
 }
 
 absl::Status CheckShape(const std::vector<float>& values, int64_t wanted, const std::string& name) {
@@ -53,12 +66,12 @@ struct EncodedTensors {
   std::map<std::string, TensorView> views;
 
   absl::Status Add(const std::string& name, const std::vector<float>& values, std::vector<int64_t> shape,
-                   kernels::WeightType type) {
+                   Type type) {
     int64_t count = 1;
     for (int64_t d : shape) count *= d;
     RETURN_IF_ERROR(CheckShape(values, count, name));
     ASSIGN_OR_RETURN(bytes[name], Encode(values, type, name));
-    views[name] = {type == kernels::WeightType::kF16 ? "F16" : "F32", std::move(shape), bytes[name]};
+    views[name] = {DtypeName(type), std::move(shape), bytes[name]};
     return absl::OkStatus();
   }
 };
@@ -97,11 +110,12 @@ absl::StatusOr<std::string> SerializePredictorSet(const Fingerprint& fingerprint
   }
   RETURN_IF_ERROR(AsInvalidArgument(CheckSetInfo(info, fingerprint.layout)));
   const int kv = fingerprint.layout.kv();
+  const Type element = type == kernels::WeightType::kF16 ? Type::kF16 : Type::kF32;
   EncodedTensors encoded;
   for (std::size_t g = 0; g < tensors.size(); ++g) {
     const int64_t d_in = InputWidth(info.groups[g].spec, kv), d_out = OutputWidth(info.groups[g].spec, kv);
-    RETURN_IF_ERROR(encoded.Add(WeightTensorName(static_cast<int>(g)), tensors[g].b, {d_in, d_out}, type));
-    RETURN_IF_ERROR(encoded.Add(BiasTensorName(static_cast<int>(g)), tensors[g].bias, {d_out}, type));
+    RETURN_IF_ERROR(encoded.Add(WeightTensorName(static_cast<int>(g)), tensors[g].b, {d_in, d_out}, element));
+    RETURN_IF_ERROR(encoded.Add(BiasTensorName(static_cast<int>(g)), tensors[g].bias, {d_out}, element));
   }
   nlohmann::json description = ToJson(info);
   description["fingerprint"] = ToJson(fingerprint);

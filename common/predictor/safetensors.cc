@@ -14,7 +14,7 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kAlign = 64;
 constexpr std::size_t kMaxHeader = 100u << 20;  // the limit of the Python library
 
-int64_t ElementBytes(const std::string& dtype) { return dtype == "F32" ? 4 : dtype == "F16" ? 2 : 0; }
+int64_t ElementBytes(const std::string& dtype) { return dtype == "F32" ? 4 : dtype == "F16" ? 2 : dtype == "I8" ? 1 : 0; }
 
 // Elements of a shape; -1 when negative or beyond what an address can hold.
 int64_t ElementCount(const std::vector<int64_t>& shape) {

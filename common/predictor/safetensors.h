@@ -15,7 +15,7 @@
 namespace riskkv {
 
 struct TensorView {
-  std::string dtype;  // "F32", "F16"
+  std::string dtype;  // "F32", "F16", "I8"
   std::vector<int64_t> shape;
   std::string_view data;  // row-major, little endian
 };
@@ -31,8 +31,8 @@ struct Safetensors {
 absl::Status CorruptFile(std::string_view message);
 
 // Views into `bytes`. DATA_LOSS (CORRUPT_FILE) says what is wrong: truncated (with both sizes), no JSON, a
-// tensor out of bounds, of another size than its shape says, overlapping or with holes between. Only F32 and
-// F16 are known.
+// tensor out of bounds, of another size than its shape says, overlapping or with holes between. Only F32, F16
+// and I8 are known.
 absl::StatusOr<Safetensors> ParseSafetensors(std::string_view bytes);
 
 // Tensors are laid out in the order of the map; their data begins at a multiple of 64 bytes in the file.

@@ -13,20 +13,18 @@
 #include "common/quality/coded_meter.h"
 #include "nlohmann/json.hpp"
 #include "services/calibrate/calibrator.h"
+#include "services/calibrate/coded_search.h"
 
 namespace riskkv::calibrate {
-
-// One candidate of the path: the same step everywhere, in units that already weigh the planes by what their errors cost.
-struct CodedPoint {
-  CodedProfile profile;
-  CodedMeasurement select;
-};
 
 struct CodedCalibration {
   std::string bytes;  // the set's file
   std::shared_ptr<const PredictorSet> set;
-  std::vector<CodedPoint> path;  // coarsest first
+  std::vector<CodedPoint> path;  // what was measured of it, coarsest first
   std::vector<CodedProfile> profiles;
+  // The same with weights in 8 bits, where they were measured: the set has them when every profile is admitted so.
+  std::vector<CodedProfile> int8_profiles;
+  bool int8_weights = false;
   int64_t codec_bytes = 0;  // of the section's tensors
   int fit_windows = 0;
   std::vector<double> sensitivity;  // [n_layer][K|V], or empty
@@ -38,21 +36,25 @@ class CodedCalibrator {
   CodedCalibrator(Engine& engine, const PredictorSet* base, const CalibrateOptions& options, Progress& progress)
       : engine_(engine), base_(base), options_(options), progress_(progress) {}
 
-  // Fits transforms and tables on the fit text; for each budget, the coarsest step that the gate admits
+  // Fits transforms and tables on the fit text; for each budget, the coarsest steps that the gate admits
   // (Upper-90 on the selection windows and, where given, the confirmation windows).
   absl::StatusOr<CodedCalibration> Run(const Splits& splits);
 
  private:
   absl::StatusOr<CodecWeights> Fit(const Splits& splits, CodedCalibration& result);
   absl::StatusOr<std::vector<double>> Weigh(const Splits& splits, const CodecFitter& fitter);
-  absl::Status FitTables(const std::vector<KvBlock>& blocks, CodecWeights& weights);
-  absl::Status FollowSteps(const BlockCodec& codec, const Splits& splits, CodedCalibration& result);
+  absl::Status FitTables(CodecWeights& weights);
+  absl::StatusOr<std::vector<StepPoint>> FindPath(const BlockCodec& codec) const;
+  // Profiles, and the weights they were measured with in the end.
+  absl::Status FollowPath(const Splits& splits, CodecWeights& weights, CodedCalibration& result);
+  absl::Status TryInt8(CodedMeter& select, CodedMeter* confirm, CodecWeights& weights, CodedCalibration& result);
   absl::StatusOr<std::string> Write(const CodecWeights& weights, const CodedCalibration& result);
 
   Engine& engine_;
   const PredictorSet* base_;
   const CalibrateOptions& options_;
   Progress& progress_;
+  std::vector<KvBlock> blocks_;  // of the fit text: tables and the units' curves are measured on them
 };
 
 nlohmann::json ToJson(const CodedPoint& point);

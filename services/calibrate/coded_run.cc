@@ -33,18 +33,24 @@ void PrintPoint(const CodedProfile& p) {
   fmt::print("\n");
 }
 
+const char* WeightsName(const CodedCalibration& c) { return c.int8_weights ? "int8" : "fp16"; }
+
 void PrintCalibration(const CodedCalibration& c, const std::string& path, bool json) {
   if (json) {
-    nlohmann::json j = {{"path", path}, {"codec_bytes", c.codec_bytes}, {"fit_windows", c.fit_windows}, {"sensitivity", c.sensitivity}};
+    nlohmann::json j = {{"path", path}, {"codec_bytes", c.codec_bytes}, {"fit_windows", c.fit_windows}, {"weights", WeightsName(c)}, {"sensitivity", c.sensitivity}};
     for (const CodedPoint& p : c.path) j["steps"].push_back(ToJson(p));
     for (const CodedProfile& p : c.profiles) j["profiles"].push_back(ToJson(p));
+    for (const CodedProfile& p : c.int8_profiles) j["with_int8_weights"].push_back(ToJson(p));
     fmt::print("{}\n", j.dump(2));
     return;
   }
-  fmt::print("{}\ncodec: {:.1f} MiB, fitted on {} windows\n", path, static_cast<double>(c.codec_bytes) / (1 << 20), c.fit_windows);
+  fmt::print("{}\ncodec: {:.1f} MiB of weights in {}, fitted on {} windows\n", path,
+             static_cast<double>(c.codec_bytes) / (1 << 20), WeightsName(c), c.fit_windows);
   for (const CodedPoint& p : c.path) PrintPoint(p.profile);
   fmt::print("profiles:\n");
   for (const CodedProfile& p : c.profiles) PrintPoint(p);
+  if (!c.int8_profiles.empty()) fmt::print("with weights in 8 bits{}:\n", c.int8_weights ? "" : " (not taken)");
+  for (const CodedProfile& p : c.int8_profiles) PrintPoint(p);
 }
 
 absl::Status CalibrateCoded(const CalibrateOptions& asked) {
@@ -69,14 +75,18 @@ absl::Status CalibrateCoded(const CalibrateOptions& asked) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<CodedProfile> ChooseProfile(const PredictorSet& set, const BlockCodec& codec, const std::string& name) {
-  float step = 0;
+absl::StatusOr<CodedProfile> ChooseProfile(const PredictorSet& set, const BlockCodec& codec,
+                                           const EvaluateOptions& options) {
+  const std::string& name = options.profile;
   if (name.rfind(kStepPrefix, 0) != 0) return FindCodedProfile(set, name);
+  float step = 0;
   if (!absl::SimpleAtof(name.substr(kStepPrefix.size()), &step) || !(step > 0) || !std::isfinite(step))
     return absl::InvalidArgumentError(fmt::format("profile {}: no positive step", name));
   CodedProfile profile;
   profile.name = name;
   profile.steps.assign(codec.weights().units.size(), step);
+  profile.ends = options.coded_ends;
+  profile.int8_ends = !options.exact_ends;
   return profile;
 }
 
@@ -129,7 +139,7 @@ absl::Status EvaluateCoded(const EvaluateOptions& asked) {
   const int longest = *std::max_element(options.histories.begin(), options.histories.end());
   ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(options.predictors));
   ASSIGN_OR_RETURN(const auto codec, OpenCodec(*set));
-  ASSIGN_OR_RETURN(const CodedProfile profile, ChooseProfile(*set, *codec, options.profile));
+  ASSIGN_OR_RETURN(const CodedProfile profile, ChooseProfile(*set, *codec, options));
   ASSIGN_OR_RETURN(const TextFile text, ReadArticles(options.text));
   ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine, MakeEngine(options.engine, longest + options.shape.horizon + 64));
   RETURN_IF_ERROR(set->CheckModel(engine->facts().fingerprint));

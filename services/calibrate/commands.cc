@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "fmt/format.h"
 #include "services/calibrate/blas_core.h"
 #include "services/calibrate/coded_commands.h"
 
@@ -21,18 +22,18 @@ void AddHorizonFlag(CLI::App& command, WindowShape& shape) {
 }
 
 // "4,128" sets both ends, "0" both to nothing.
-void AddEndsFlag(CLI::App& command, EndsPolicy& ends) {
+void AddEndsFlag(CLI::App& command, EndsPolicy& ends, const std::string& about) {
   command
       .add_option_function<std::vector<int>>(
           "--ends",
           [&ends](const std::vector<int>& v) {
             ends = {v.at(0), v.size() > 1 ? v[1] : v[0]};
           },
-          "tokens shipped for all layers, FIRST,LAST; 0 is the paper's policy")
+          about)
       ->delimiter(',')
       ->expected(1, 2)
       ->check(CLI::NonNegativeNumber)
-      ->default_str("4,128");
+      ->default_str(fmt::format("{},{}", ends.first, ends.last));
 }
 
 }  // namespace
@@ -47,6 +48,9 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
   c->add_option("--base", o->base, "coded: a set that gets the codec and keeps its own profiles");
   c->add_option("--windows-sensitivity", o->windows_sensitivity,
                 "coded: windows of the fit text on which errors of each layer are weighed; 0 weighs all alike");
+  c->add_option("--codec-weights", o->codec_weights,
+                "coded: fp16, or auto: 8 bits where every profile is admitted with them too (a set of half the size)")
+      ->check(CLI::IsMember({"auto", "fp16"}));
   c->add_option("--fit", o->fit, "text the predictors are fitted on");
   c->add_option("--select", o->select,
                 "text the risks and gates are measured on; shares no article with --fit");
@@ -60,7 +64,7 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
       "choose the numbers of windows (and a shorter horizon, unless given) to take about this long");
   c->add_option("--history", o->shape.history, "tokens a request has when it moves")->check(CLI::Range(2, 1 << 20));
   AddHorizonFlag(*c, o->shape);
-  AddEndsFlag(*c, o->ends);
+  AddEndsFlag(*c, o->ends, "tokens shipped for all layers, FIRST,LAST; 0 is the paper's policy");
   c->add_option("--windows-fit", o->windows_fit, "windows at most; 0 is all");
   c->add_option("--windows-select", o->windows_select, "windows at most; 0 is all");
   c->add_option("--windows-confirm", o->windows_confirm, "windows at most; 0 is all");
@@ -102,7 +106,9 @@ void AddEvaluateCommand(CLI::App& app, int* exit_code) {
   AddEngineFlags(*c, o->engine);
   c->add_option("--predictors", o->predictors, "the predictor set's file")->required();
   c->add_option("--text", o->text, "any UTF-8 text; lines \" = Title = \" start articles")->required();
-  c->add_option("--profile", o->profile, "default: the gated profile that omits most");
+  c->add_option("--profile", o->profile, "default: the gated profile that omits most; coded-step-S: the codec with step S everywhere");
+  AddEndsFlag(*c, o->coded_ends, "of coded-step-S: tokens that travel by themselves, FIRST,LAST");
+  c->add_flag("--exact-ends", o->exact_ends, "of coded-step-S: those in fp16, not in 8 bits");
   c->add_option("--windows", o->windows, "windows at most; 0 is all");
   c->add_option("--history", o->histories, "tokens a request has when it moves; several, one after the other")
       ->delimiter(',')
@@ -116,7 +122,9 @@ void AddEvaluateCommand(CLI::App& app, int* exit_code) {
   c->footer(
       "Example:\n  riskkv evaluate --model smollm2.gguf --predictors set.riskkv --text my.txt --profile "
       "risk-0.005 --json");
-  c->callback([o, exit_code] {
+  c->callback([o, c, exit_code] {
+    if (c->count("--ends") + c->count("--exact-ends") > 0 && o->profile.rfind("coded-step-", 0) != 0)
+      throw CLI::ValidationError("--ends", "only for --profile coded-step-S; a profile of the set has its own");
     *exit_code = o->profile.rfind("coded-", 0) == 0 ? RunEvaluateCoded(*o) : RunEvaluate(*o);
   });
 }

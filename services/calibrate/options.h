@@ -21,6 +21,7 @@ struct CalibrateOptions {
   EngineOptions engine;
   std::string method = "paper";      // or "coded"
   int windows_sensitivity = 6;       // coded: windows of the fit text that noise is scored on; 0: all planes alike
+  std::string codec_weights = "auto";  // coded: "fp16", or int8 where that is admitted at no more bytes
   std::string base;                  // coded: a set's file that keeps its predictors and profiles; may be empty
   std::string fit, select, confirm;  // text files; confirm may be empty
   std::vector<double> epsilons = {0.002, 0.005};
@@ -49,6 +50,9 @@ struct EvaluateOptions {
   std::string predictors;  // a set's file
   std::string text;
   std::string profile;  // "": the gated profile that omits most
+  // Of "coded-step-S" alone; a profile of the set has its own.
+  EndsPolicy coded_ends{4, 36};
+  bool exact_ends = false;
   WindowShape shape;
   std::vector<int> histories;  // measured one after the other; empty: shape.history alone
   int windows = 0;             // of each history; 0: all

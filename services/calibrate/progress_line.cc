@@ -11,6 +11,9 @@
 namespace riskkv::calibrate {
 namespace {
 
+// Between lines where there is no terminal to rewrite one.
+constexpr absl::Duration kLinePeriod = absl::Seconds(30);
+
 std::string Minutes(double seconds) {
   const int s = static_cast<int>(seconds + 0.5);
   return fmt::format("{}:{:02}", s / 60, s % 60);
@@ -23,7 +26,8 @@ ProgressLine::ProgressLine(const Clock& clock)
       terminal_(::isatty(STDERR_FILENO) == 1),
       start_(clock.Monotonic()),
       phase_start_(start_),
-      plan_start_(start_) {}
+      plan_start_(start_),
+      printed_(start_) {}
 
 ProgressLine::~ProgressLine() { EndLine(); }
 
@@ -47,7 +51,7 @@ void ProgressLine::Step() {
   ++phase_done_;
   ++done_;
   const bool last = phase_done_ >= phase_steps_;
-  if (terminal_ || last) Print(last);
+  if (terminal_ || last || clock_.Monotonic() - printed_ >= kLinePeriod) Print(last);
 }
 
 void ProgressLine::Skip() {
@@ -72,6 +76,7 @@ void ProgressLine::Print(bool last) {
   }
   std::fprintf(stderr, terminal_ ? "\r\033[K%s" : "%s\n", line.c_str());
   std::fflush(stderr);
+  printed_ = now;
   open_ = terminal_;
   if (last) EndLine();
 }

@@ -28,7 +28,7 @@ class ProgressLine : public Progress {
   const Clock& clock_;
   const bool terminal_;
   const absl::Duration start_;
-  absl::Duration phase_start_, plan_start_;
+  absl::Duration phase_start_, plan_start_, printed_;
   std::string phase_;
   int phase_steps_ = 0, phase_done_ = 0;
   int planned_ = 0, done_ = 0, phase_skipped_ = 0;  // skipped steps are in phase_done_, not in done_

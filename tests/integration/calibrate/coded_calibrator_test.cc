@@ -55,13 +55,17 @@ TEST_F(CodedCalibratorTest, ABudgetGetsTheCoarsestStepThatBothSplitsAdmitOrNone)
   ASSERT_OK_AND_ASSIGN(const CodedCalibration r, Run(0.01));
   EXPECT_FALSE(FindCodedProfile(*r.set, "coded-0.0001").ok());
   ASSERT_OK_AND_ASSIGN(const CodedProfile p, FindCodedProfile(*r.set, "coded-0.004"));
-  EXPECT_EQ(p.steps, r.path.front().profile.steps);
+  for (const CodedPoint& point : r.path) {
+    const bool admitted = point.select.stats.upper90 <= p.epsilon && point.profile.confirm.windows > 0 &&
+                          point.profile.confirm.upper90 <= p.epsilon;
+    EXPECT_TRUE(!admitted || point.select.times_fewer() <= p.times_fewer);
+  }
   EXPECT_LE(p.select.upper90, p.epsilon);
   EXPECT_LE(p.confirm.upper90, p.epsilon);
   EXPECT_GT(p.confirm.windows, 0);
   EXPECT_EQ(p.gate, "stable-split");
   EXPECT_TRUE(p.gated);
-  // The whole ladder was tried for the other budget: coarser steps send less.
+  // Coarser steps send less.
   ASSERT_GE(r.path.size(), 2u);
   EXPECT_GT(r.path.front().select.times_fewer(), r.path.back().select.times_fewer());
   EXPECT_EQ(r.sensitivity.size(), 20u);
@@ -72,7 +76,7 @@ TEST_F(CodedCalibratorTest, ABudgetGetsTheCoarsestStepThatBothSplitsAdmitOrNone)
 TEST_F(CodedCalibratorTest, WhenNothingIsAdmissibleThereIsNoProfile) {
   ASSERT_OK_AND_ASSIGN(const CodedCalibration r, Run(1e9));
   EXPECT_TRUE(r.profiles.empty());
-  EXPECT_GT(r.path.size(), 5u);
+  EXPECT_GT(r.path.size(), 3u);
   EXPECT_TRUE(HasCodec(*r.set));
 }
 

@@ -1,5 +1,7 @@
 #include "common/codec/codec_section.h"
 
+#include <cmath>
+
 #include "common/predictor/selection_set.h"
 #include "tests/unit/codec/synthetic_cache.h"
 #include "common/engine/fake/fake_engine.h"
@@ -42,6 +44,28 @@ TEST_F(CodecSectionTest, WeightsComeBackAsTheyWereMeasured) {
   EXPECT_EQ(codec->digest(), CodecDigest(weights_));
 }
 
+TEST_F(CodecSectionTest, WeightsInEightBitsComeBackAndTakeHalfTheBytes) {
+  ASSERT_OK_AND_ASSIGN(const auto half, Opened(ToSection(weights_, plain_->layout().kv())));
+  const std::vector<float> before = weights_.units[1].predictor;
+  RoundToInt8(weights_);
+  const UnitWeights& unit = weights_.units[1];
+  for (std::size_t i = 0; i < before.size(); ++i)
+    ASSERT_LE(std::fabs(unit.predictor[i] - before[i]), 0.5001f * unit.predictor_scale[i % unit.predictor_scale.size()]);
+  ASSERT_OK_AND_ASSIGN(const auto set, Opened(ToSection(weights_, plain_->layout().kv())));
+  ASSERT_OK_AND_ASSIGN(const CodecWeights read, ReadCodecWeights(*set));
+  EXPECT_EQ(CodecDigest(read), CodecDigest(weights_));
+  EXPECT_EQ(read.units[1].rotation_scale, unit.rotation_scale);
+  const int64_t rotation = static_cast<int64_t>(unit.rotation.size()), scales = static_cast<int64_t>(unit.variance.size());
+  EXPECT_LT(set->SectionBytes(kCodecSection), half->SectionBytes(kCodecSection) - rotation + 4 * scales);
+}
+
+TEST_F(CodecSectionTest, UnknownWeightsAreRefusedByName) {
+  SetSection section = ToSection(weights_, plain_->layout().kv());
+  section.description.replace(section.description.find("\"f16\""), 5, "\"f99\"");
+  ASSERT_OK_AND_ASSIGN(const auto set, Opened(section));
+  EXPECT_THAT(ReadCodecWeights(*set), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("f99")));
+}
+
 TEST_F(CodecSectionTest, ASetWithoutACodecLoadsAndSaysSo) {
   EXPECT_FALSE(HasCodec(*plain_));
   EXPECT_THAT(OpenCodec(*plain_), HasReason("PREDICTOR_MISSING"));
@@ -64,7 +88,7 @@ TEST_F(CodecSectionTest, WhatDoesNotFitIsRefusedByName) {
   ASSERT_OK_AND_ASSIGN(set, Opened(section));
   EXPECT_THAT(ReadCodecWeights(*set), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("frequency 3")));
   section = ToSection(weights_, plain_->layout().kv());
-  section.tensors["other.tensor"] = {{1}, {0.0f}, kernels::WeightType::kF32};
+  section.tensors["other.tensor"] = {{1}, {0.0f}, SetSection::Type::kF32};
   EXPECT_THAT(WithSection(*plain_, section), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("other.tensor")));
 }
 
