@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <thread>
@@ -146,6 +147,30 @@ void CodecFitter::Add(const PreRopeBlock& block, int64_t from, int64_t to) {
                 work[i].second->data(), wb);
   });
   rows_ += n;
+}
+
+std::vector<std::string_view> CodecFitter::Parts() const {
+  std::vector<std::string_view> parts = {{reinterpret_cast<const char*>(&rows_), sizeof(rows_)}};
+  auto add = [&parts](const Matrix& m) {
+    parts.emplace_back(reinterpret_cast<const char*>(m.data()), m.size() * sizeof(double));
+  };
+  for (const Matrix& s : sums_) add(s);
+  for (const auto& [pair, p] : products_) add(p);
+  return parts;
+}
+
+bool CodecFitter::Restore(std::string_view* bytes) {
+  std::size_t wanted = 0;
+  for (std::string_view p : Parts()) wanted += p.size();
+  if (bytes->size() < wanted) return false;
+  auto take = [bytes](void* to, std::size_t size) {
+    std::memcpy(to, bytes->data(), size);
+    bytes->remove_prefix(size);
+  };
+  take(&rows_, sizeof(rows_));
+  for (Matrix& s : sums_) take(s.data(), s.size() * sizeof(double));
+  for (auto& [pair, p] : products_) take(p.data(), p.size() * sizeof(double));
+  return true;
 }
 
 void CodecFitter::SolveScales(const std::vector<double>& sensitivity, CodecWeights& w) const {

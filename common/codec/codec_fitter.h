@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -30,6 +31,10 @@ class CodecFitter {
   // Rows of one window's cache (all layers), token positions [from, to).
   void Add(const PreRopeBlock& block, int64_t from, int64_t to);
   int64_t rows() const { return rows_; }
+  // The sums as views of memory, for a checkpoint; Restore takes them from the front of *bytes into a fitter of the same layout
+  // and plan, and is false when there are too few.
+  std::vector<std::string_view> Parts() const;
+  bool Restore(std::string_view* bytes);
 
   // INVALID_ARGUMENT with fewer rows than the widest condition, naming both; INTERNAL when LAPACK fails. The
   // tables are the Laplace ones. `sensitivity` [n_layer][K|V], positive, or empty for all alike: what an error in a

@@ -11,11 +11,15 @@
 #include "common/codec/codec_fitter.h"
 #include "common/codec/coded_profile.h"
 #include "common/quality/coded_meter.h"
+#include "common/quality/result_store.h"
 #include "nlohmann/json.hpp"
 #include "services/calibrate/calibrator.h"
 #include "services/calibrate/coded_search.h"
 
 namespace riskkv::calibrate {
+
+// Tokens of a coded move that travel by themselves.
+inline constexpr EndsPolicy kCodedEnds{4, 36};
 
 struct CodedCalibration {
   std::string bytes;  // the set's file
@@ -41,9 +45,18 @@ class CodedCalibrator {
   absl::StatusOr<CodedCalibration> Run(const Splits& splits);
 
  private:
+  CodedPlan Plan() const { return PairPlan(engine_.facts().fingerprint.layout.n_layer); }
+  // coded_fit.cc
   absl::StatusOr<CodecWeights> Fit(const Splits& splits, CodedCalibration& result);
+  absl::Status Accumulate(const WindowSet& windows, CodecFitter& fitter);
+  absl::Status AddWindow(const Window& window, CodecFitter& fitter);
+  absl::Status FillBlocks(const WindowSet& windows);
+  std::string FitKey(const WindowSet& windows, std::size_t n) const;
+  absl::Status SaveFit(const WindowSet& windows, std::size_t n, const CodecFitter& fitter);
+  absl::StatusOr<std::size_t> RestoreFit(const WindowSet& windows, CodecFitter& fitter);
   absl::StatusOr<std::vector<double>> Weigh(const Splits& splits, const CodecFitter& fitter);
   absl::Status FitTables(CodecWeights& weights);
+  // coded_calibrator.cc
   absl::StatusOr<std::vector<StepPoint>> FindPath(const BlockCodec& codec) const;
   // Profiles, and the weights they were measured with in the end.
   absl::Status FollowPath(const Splits& splits, CodecWeights& weights, CodedCalibration& result);
@@ -54,6 +67,7 @@ class CodedCalibrator {
   const PredictorSet* base_;
   const CalibrateOptions& options_;
   Progress& progress_;
+  std::unique_ptr<ResultStore> store_;  // the fit goes on from what is there
   std::vector<KvBlock> blocks_;  // of the fit text: tables and the units' curves are measured on them
 };
 
