@@ -20,7 +20,7 @@ constexpr std::size_t kTableWindows = 6;
 // Tokens scored after each noisy history: the nearest ones feel it most.
 constexpr int kSensitivityHorizon = 256;
 // Windows between two checkpoints.
-constexpr std::size_t kCheckpointEvery = 32;
+constexpr std::size_t kCodedCheckpointEvery = 32;
 
 }  // namespace
 
@@ -48,7 +48,7 @@ absl::Status CodedCalibrator::Accumulate(const WindowSet& windows, CodecFitter& 
     if (absl::IsCancelled(status)) RETURN_IF_ERROR(SaveFit(windows, done, fitter));
     RETURN_IF_ERROR(status);
     progress_.Step();
-    if (++done == n || done % kCheckpointEvery == 0) RETURN_IF_ERROR(SaveFit(windows, done, fitter));
+    if (++done == n || done % kCodedCheckpointEvery == 0) RETURN_IF_ERROR(SaveFit(windows, done, fitter));
   }
   return FillBlocks(windows);
 }
