@@ -169,6 +169,14 @@ OwnerRecord Cancel(OwnerRecord record) {
   return record;
 }
 
+// Not a migration's commit: a late Resumed or roll-back of the last one must not match any more.
+static void ForgetCommit(OwnerRecord& record) {
+  record.last_committed.clear();
+  record.last_attempt = 0;
+  record.resumed = true;
+  record.rolled_back = false;
+}
+
 absl::StatusOr<OwnerRecord> RecoverTo(const OwnerRecord& record, uint64_t epoch, const WorkerName& owner, int64_t start_index) {
   if (record.epoch != epoch) return EpochConflict(record.request_id, record.epoch, epoch);
   OwnerRecord next = record;
@@ -177,11 +185,19 @@ absl::StatusOr<OwnerRecord> RecoverTo(const OwnerRecord& record, uint64_t epoch,
   next.epoch = record.epoch + 1;
   next.start_index = start_index;
   next.open.reset();
-  // Not a migration's commit: a late Resumed or roll-back of the last one must not match any more.
-  next.last_committed.clear();
-  next.last_attempt = 0;
-  next.resumed = true;
-  next.rolled_back = false;
+  ForgetCommit(next);
+  return next;
+}
+
+absl::StatusOr<OwnerRecord> FollowWorker(const OwnerRecord& record, const WorkerName& owner, uint64_t epoch, int64_t start_index) {
+  if (epoch <= record.epoch) return EpochConflict(record.request_id, record.epoch, epoch);
+  OwnerRecord next = record;
+  next.owner = owner;
+  next.epoch = epoch;
+  next.start_index = start_index;
+  next.open.reset();
+  next.previous = {};
+  ForgetCommit(next);
   return next;
 }
 

@@ -41,6 +41,11 @@ OwnerRecord Cancel(OwnerRecord record);
 // The owner is lost for good: closes any open attempt, (new owner, n + 1, start_index). EPOCH_CONFLICT naming both.
 absl::StatusOr<OwnerRecord> RecoverTo(const OwnerRecord& record, uint64_t epoch, const WorkerName& owner, int64_t start_index);
 
+// A worker holds the request at a higher epoch than the record: the store went back in time, and the worker wins. What else the record
+// says is of a time before that epoch, so no attempt of then may commit, be resumed or rolled back any more. EPOCH_CONFLICT unless the
+// epoch is higher.
+absl::StatusOr<OwnerRecord> FollowWorker(const OwnerRecord& record, const WorkerName& owner, uint64_t epoch, int64_t start_index);
+
 // What this record alone says of an attempt; kUnspecified when it says nothing (a later change hid it).
 Decision DecisionOf(const OwnerRecord& record, const Fence& fence);
 

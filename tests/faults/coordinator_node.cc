@@ -50,6 +50,7 @@ coordinator::RequestInfo ToInfo(const worker::RequestSnapshot& s) {
   coordinator::RequestInfo info;
   info.request_id = s.id;
   info.epoch = s.epoch;
+  info.start_index = s.start_index;
   info.finished = s.state == worker::RequestState::kFinished;
   info.moved = s.state == worker::RequestState::kMoved;
   info.prompt_tokens = s.prompt_tokens;
@@ -169,6 +170,7 @@ coordinator::ManagerOptions ShortOptions(const Times& times) {
   o.query_every = absl::Milliseconds(15);
   o.nudge_every = absl::Milliseconds(20);
   o.call_timeout = times.call;
+  o.adopt_timeout = times.call;
   o.stats_wait = absl::Milliseconds(20);
   o.store_retry = absl::Milliseconds(5);
   o.retained = 200;

@@ -51,5 +51,6 @@ MUTANTS = {
     'RECOVER_KEEPS_STREAMS': (bounds(1, doubles=1, workers=1), ONE_HISTORY),
     'FORGOTTEN_IS_ABORTED': (bounds(1, losses=1, workers=1, PRUNES=1), ENDLESS),
     'RECOVER_LEAVES_JOB': (bounds(1, workers=1), SETTLES),
+    'PREPARED_BEFORE_SOURCE_ASKED': (bounds(1, RESTORES=1), ONE_OWNER),
     'RESTORED_STORE_BELIEVED': (bounds(1, RESTORES=1), ONE_OWNER),
 }

@@ -57,15 +57,17 @@ inline recover_to(w) {
   m_adopt = 1; recovered = 1
 }
 
-/* After a restart: what was open is closed, what was committed goes on. */
+/* After a restart: what is open is joined once its source has said that it is (or closed, as ever), what was committed goes on. */
 inline restart() {
   FORGET_HALF;
-  if :: JOB_OPEN(s_open) -> close_attempt(s_open) :: else fi;
+  if :: JOB_OPEN(s_open) -> unasked = s_open :: else -> unasked = 0 fi;
   if :: s_last != 0 && !s_resumed -> TELL_BOTH(s_last, COMMITTED) :: else fi
 }
 
+#define SOURCE_HOLDS(n) (boot[a_src[n]] == a_sboot[n] && OUT(n) && o_st[a_src[n]] <= O_FINAL)
+
 #define CALLS(n) \
-  :: HAS(m_prepared, n) -> TAKE(m_prepared, n); \
+  :: HAS(m_prepared, n) && ASKED(n) -> TAKE(m_prepared, n); \
        if \
        :: MAY_COMMIT(n) -> DECIDE_COMMIT(n) \
        :: !MAY_COMMIT(n) && JOB_OPEN(n) -> close_attempt(n) \
@@ -93,6 +95,7 @@ end:
      :: n_att < NATT && s_open == 0 && s_resumed && !s_cancelled && OWNER_LIVES && CONFIRMED(s_owner) -> open_attempt()
      EACH_ATTEMPT(CALLS)
      :: JOB_OPEN(s_open) -> close_attempt(s_open)              /* cancelled, past its deadline, a side gave up, a worker is gone */
+     :: unasked != 0 && SOURCE_HOLDS(unasked) -> unasked = 0
      :: MAY_ROLL_BACK(s_last) && boot[a_src[s_last]] == a_sboot[s_last] -> roll_back(s_last)
      :: m_recover -> m_recover = 0;
           if

@@ -105,6 +105,12 @@ byte c_last = 1;
 #define HIDDEN(n) (dec[n] == 0 && s_epoch > a_epoch[n] && s_last != n)
 #endif
 
+#ifdef MUTANT_PREPARED_BEFORE_SOURCE_ASKED  /* an attempt that a restarted coordinator finds open commits at once */
+#define ASKED(n) true
+#else
+#define ASKED(n) (unasked != n)
+#endif
+
 #ifdef MUTANT_RECOVER_LEAVES_JOB          /* Recover changes the owner record alone */
 #define SUPERSEDE skip
 #else

@@ -49,6 +49,7 @@ byte s_open;                       /* the open attempt, 0: none */
 byte s_last; bit s_resumed = 1, s_rolled; bit s_prev; byte s_prev_boot;
 bit  s_cancelled;
 byte dec[NSLOT];
+byte unasked;                      /* the coordinator's: it found this attempt open and has not asked the source yet */
 
 /* --- fences and FINAL's content: what messages carry; written once an attempt --- */
 byte n_att;
@@ -115,4 +116,4 @@ bit  recovered;                    /* a Recover has happened: a former owner may
   KEEP(m_resolve, n, OUT(n)); \
   told[T(DST(n), n)] = ((IN(n) || HAS(m_reserve, n)) -> told[T(DST(n), n)] : 0); \
   told[T(a_src[n], n)] = ((OUT(n) || HAS(m_start, n) || HAS(m_reserve, n)) -> told[T(a_src[n], n)] : 0);
-#define TIDY_ALL d_step { EACH_ATTEMPT(TIDY) skip }
+#define TIDY_ALL d_step { EACH_ATTEMPT(TIDY) unasked = (unasked == s_open -> unasked : 0) }

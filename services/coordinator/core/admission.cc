@@ -101,8 +101,7 @@ absl::StatusOr<RequestInfo> Admission::Confirm(OwnerRecord& owner) const {
   if (info.epoch == owner.epoch) return info;
   core_.log->critical("req={} worker {} holds epoch {}, the store {} only says {}: the store went back in time; the worker wins",
                       owner.request_id, owner.owner.id, info.epoch, core_.store->name(), owner.epoch);
-  owner.epoch = info.epoch;
-  owner.open.reset();
+  ASSIGN_OR_RETURN(owner, FollowWorker(owner, owner.owner, info.epoch, info.start_index));
   ASSIGN_OR_RETURN(Revisions written, core_.store->Commit({.owner = owner}));
   owner.revision = written.owner;
   return info;
@@ -124,24 +123,17 @@ absl::StatusOr<bool> Admission::FollowAhead(const std::string& request_id) const
   if (absl::IsNotFound(owner.status())) owner = ImplicitOwner(request_id, {});
   RETURN_IF_ERROR(owner.status());
   OwnerRecord next = *owner;
+  // The highest epoch of all wins.
   for (const RegisteredWorker& worker : core_.registry->All()) {
     if (!worker.alive() || worker.info.name.boot_id == owner->owner.boot_id) continue;
     absl::StatusOr<RequestInfo> info = core_.api->GetRequest(worker.info.name, request_id);
     if (!info.ok() || info->moved || info->epoch <= next.epoch) continue;
-    next.owner = worker.info.name;
-    next.epoch = info->epoch;
+    ASSIGN_OR_RETURN(next, FollowWorker(*owner, worker.info.name, info->epoch, info->start_index));
   }
   if (next.epoch == owner->epoch) return false;
   core_.log->critical(
       "req={} worker {} holds epoch {}, the store {} says that {} owns it at epoch {}: the store went back in time; the worker wins",
       request_id, next.owner.id, next.epoch, core_.store->name(), owner->owner.id, owner->epoch);
-  // What else the record says is of a time before that epoch: no attempt of then may commit, be resumed or rolled back.
-  next.open.reset();
-  next.last_committed.clear();
-  next.last_attempt = 0;
-  next.resumed = true;
-  next.rolled_back = false;
-  next.previous = {};
   RETURN_IF_ERROR(core_.store->Commit({.owner = next}).status());
   return true;
 }

@@ -8,6 +8,7 @@
 namespace riskkv::coordinator {
 AttemptResult AttemptRunner::Continue() {
   committed_at_ = core_.clock->Monotonic();
+  AskWhetherResumed();
   return AwaitResume();
 }
 

@@ -200,6 +200,7 @@ AttemptResult AttemptRunner::CloseFor(absl::Status why) {
     auto reply = core_.decisions->Close(*job_, fence_, why);
     if (reply.ok()) {
       job_->SetInDoubt(false);
+      if (reply->superseded) return Result(AttemptResult::Kind::kLost, why);
       return reply->decision == Decision::kAborted ? Closed(reply->reason) : AwaitResume();
     }
     core_.log->error("mig={}/{} req={} cannot close the attempt: {}", fence_.migration_id, fence_.attempt, fence_.request_id,

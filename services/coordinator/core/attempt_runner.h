@@ -20,7 +20,7 @@ struct AttemptResult {
     kClosed,      // definitely not committed, for `why`: the source goes on
     kEnded,       // the request ended first; closed
     kRolledBack,  // committed, and given back to the source
-    kLost,        // committed, not resumed, and both workers are gone: the record names the destination
+    kLost,        // committed, not resumed, and both workers are gone: the record names the destination; or the request was recovered
     kStopped,     // this process ends; the records say how to go on
   };
   Kind kind = Kind::kClosed;
@@ -43,13 +43,18 @@ class AttemptRunner {
   // --- after a restart of the coordinator ---
   // The attempt is committed and not resumed.
   AttemptResult Continue();
-  // The attempt is open: joins the source where it is. NOT_LEADER in `why`: the source does not hold it; closed.
+  // The attempt is open: joins the source where it is, and only then lets it commit. NOT_LEADER in `why`: the source does not hold it;
+  // closed.
   AttemptResult Rejoin();
   // The attempt is closed: tells both, again.
   AttemptResult TellClosed();
 
  private:
   absl::Status Reserve();
+  // --- a store that went back in time ---
+  std::optional<AttemptResult> CommitAgain(MigrationState at_source);
+  void ResumeAgain(MigrationState at_worker);
+  void AskWhetherResumed();
   void Start();
   // Takes what the source said; sets failure_ or ended_.
   void Drain();

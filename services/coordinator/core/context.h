@@ -30,6 +30,7 @@ struct ManagerOptions {
   absl::Duration query_every = absl::Milliseconds(500);  // asking a source whose stream broke
   absl::Duration nudge_every = absl::Seconds(1);         // telling a destination that does not resume
   absl::Duration call_timeout = absl::Seconds(5);   // of a control call
+  absl::Duration adopt_timeout = absl::Seconds(60);  // of an Adopt, which replays prompt and tokens before it answers
   absl::Duration set_timeout = absl::Seconds(60);   // of a placement of a set, at most the job's time left
   absl::Duration stats_wait = absl::Seconds(1);     // after RESUMED, for the source's numbers
   absl::Duration store_retry = absl::Milliseconds(100);

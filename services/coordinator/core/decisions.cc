@@ -39,6 +39,22 @@ absl::Status Cancelled(const Job& job) {
   return MakeError(absl::StatusCode::kAborted, "CANCELLED_BY_CALLER", fmt::format("migration {} was cancelled", job.id()));
 }
 
+absl::Status NotRecorded(const Fence& fence, std::string_view why) {
+  return MakeError(absl::StatusCode::kNotFound, "UNKNOWN_ATTEMPT",
+                   fmt::format("attempt {} of migration {} on request {}: {}; what was decided is not known", fence.attempt,
+                               fence.migration_id, fence.request_id, why));
+}
+
+// The record is at another epoch, and its last commit is another's. At a higher one the request went on without the attempt, whether
+// that committed or not: it is elsewhere for good, unless the source has it back. At a lower one the store knows less than who asks.
+absl::StatusOr<DecisionReply> Hidden(const OwnerRecord& owner, const Fence& fence) {
+  if (owner.epoch < fence.epoch) return NotRecorded(fence, fmt::format("the store is at epoch {} only", owner.epoch));
+  if (owner.rolled_back && owner.owner.boot_id == fence.source_boot_id) return Reply(Decision::kRolledBack, owner);
+  DecisionReply reply = Reply(Decision::kCommitted, owner);
+  reply.superseded = true;
+  return reply;
+}
+
 OwnerRecord Nobody(const Fence& fence) { return ImplicitOwner(fence.request_id, {}); }
 
 }  // namespace
@@ -90,19 +106,29 @@ absl::StatusOr<DecisionReply> Decisions::Look(const Job* job, const Fence& fence
     reply.superseded = attempt->decision == Decision::kCommitted && DecisionOf(owner, fence) == Decision::kUnspecified;
     return reply;
   }
-  Decision decision = DecisionOf(owner, fence);
-  if (decision == Decision::kUnspecified || decision == Decision::kAborted) {
-    // Not open, and the job is gone: it cannot commit any more. If it ever did, the owner it made has been replaced since.
-    return Reply(Decision::kAborted, owner,
-                 MakeError(absl::StatusCode::kAborted, "UNKNOWN_ATTEMPT",
-                           fmt::format("attempt {} of migration {} is not open on request {}", fence.attempt, fence.migration_id,
-                                       fence.request_id)));
-  }
-  return Reply(decision, owner);
+  const Decision decision = DecisionOf(owner, fence);
+  // An attempt is opened with its job, in a record that outlives both its own decision and the job. Without either nothing says that it
+  // did not commit.
+  const bool nothing_known = job == nullptr && owner.revision == 0;
+  if (decision == Decision::kUnspecified) return Hidden(owner, fence);
+  if (decision != Decision::kAborted) return Reply(decision, owner);
+  if (nothing_known) return NotRecorded(fence, "no record speaks of the request");
+  // Still at the epoch it opened at, and not open: it cannot commit any more.
+  return Reply(decision, owner,
+               MakeError(absl::StatusCode::kAborted, "UNKNOWN_ATTEMPT",
+                         fmt::format("attempt {} of migration {} is not open on request {}", fence.attempt, fence.migration_id,
+                                     fence.request_id)));
 }
 
 absl::StatusOr<DecisionReply> Decisions::Prepared(Job* job, const Fence& fence, int64_t start_index) const {
   if (job == nullptr) return Look(nullptr, fence);
+  if (job->source_unasked() == fence.attempt) {
+    ASSIGN_OR_RETURN(DecisionReply known, Look(job, fence));
+    if (known.decision != Decision::kOpen) return known;
+    return MakeError(absl::StatusCode::kUnavailable, "NOT_READY",
+                     fmt::format("attempt {} of migration {} was found open by this coordinator, and its source has not been asked yet",
+                                 fence.attempt, fence.migration_id));
+  }
   auto mutate = [&](JobRecord& record, const OwnerRecord& owner) {
     Decide(record, fence, Decision::kCommitted, owner, absl::OkStatus());
     job->Append(record, fence.attempt, MigrationState::kPrepared, fence.epoch);

@@ -17,7 +17,8 @@ struct DecisionReply {
   int64_t start_index = 0;
   WorkerName owner;
   absl::Status reason;  // of an abort or a roll-back
-  // kCommitted, but the owner it made has been replaced since (Recover): it never resumes, and is never rolled back.
+  // The request has gone on under a later epoch without this attempt (Recover, or records of it that are gone): whatever it came to, it
+  // never resumes and is never rolled back. `decision` is kCommitted.
   bool superseded = false;
 };
 
@@ -33,7 +34,8 @@ class Decisions {
   // Opens the attempt: the owner record (inserted if absent, owned by attempt.source) and the job in one transaction. Refusals as
   // OpenNewAttempt; CANCELLED_BY_CALLER when the job was cancelled.
   absl::Status Open(Job& job, const AttemptRecord& attempt) const;
-  // The destination is prepared: commits, or answers what was decided before. Never kOpen.
+  // The destination is prepared: commits, or answers what was decided before. Never kOpen. UNAVAILABLE (NOT_READY) while the attempt is
+  // open and the job's source_unasked(): ask again.
   absl::StatusOr<DecisionReply> Prepared(Job* job, const Fence& fence, int64_t start_index) const;
   // The destination may deliver: kResumed, or what excludes it.
   absl::StatusOr<DecisionReply> Resumed(Job* job, const Fence& fence, uint64_t new_epoch) const;
@@ -41,7 +43,8 @@ class Decisions {
   absl::StatusOr<DecisionReply> Close(Job& job, const Fence& fence, const absl::Status& reason) const;
   // Gives the request back to the source unless the destination resumed: kRolledBack, kResumed, or a superseded kCommitted.
   absl::StatusOr<DecisionReply> RollBack(Job& job, const Fence& fence, const absl::Status& reason) const;
-  // What is decided; kOpen when nothing is.
+  // What is decided; kOpen when nothing is. NOT_FOUND (UNKNOWN_ATTEMPT) when no record speaks of the attempt, which is not a decision:
+  // it may have committed before the records were lost.
   absl::StatusOr<DecisionReply> Look(const Job* job, const Fence& fence) const;
 
  private:

@@ -66,6 +66,11 @@ class Job {
   void set_commit_ms(double ms) { commit_ms_ = ms; }
   double commit_ms() const { return commit_ms_; }
 
+  // The record came from the store with its last attempt open. That may be news from before the attempt's end, when a backup was put
+  // back: until the source has said that the attempt is open it must not commit.
+  void set_source_unasked(uint32_t attempt) { source_unasked_ = attempt; }  // 0: none
+  uint32_t source_unasked() const { return source_unasked_; }
+
   // Signals to the runner.
   void RequestCancel();
   bool cancel_requested() const;
@@ -86,6 +91,7 @@ class Job {
   const double elapsed_before_ms_;    // before a restart of the coordinator, by the wall clock
   const absl::Duration deadline_at_;  // monotonic
   std::atomic<double> commit_ms_{0};
+  std::atomic<uint32_t> source_unasked_{0};
   mutable Mutex mu_;
   mutable CondVar changed_;
   JobRecord record_ ABSL_GUARDED_BY(mu_);

@@ -1,4 +1,6 @@
 // What workers ask about attempts, and clients about requests.
+#include <optional>
+#include <string>
 #include <utility>
 
 #include "common/base/failpoint.h"
@@ -17,6 +19,20 @@ absl::Status CheckFence(const Fence& fence) {
   return MakeError(absl::StatusCode::kInvalidArgument, "BAD_ARGUMENT",
                    fmt::format("a fence needs migration, request, attempt and epoch: got '{}', '{}', {}, {}", fence.migration_id,
                                fence.request_id, fence.attempt, fence.epoch));
+}
+
+// The first field in which `fence` is not the one that the attempt was opened under; empty when it is.
+std::string StaleField(const Job& job, const AttemptRecord& attempt, const Fence& fence) {
+  if (fence.request_id != job.spec().request_id) return fmt::format("request {}, not {}", fence.request_id, job.spec().request_id);
+  if (fence.epoch != attempt.epoch) return fmt::format("epoch {}, not {}", fence.epoch, attempt.epoch);
+  if (fence.leader_term != attempt.leader_term) return fmt::format("leader term {}, not {}", fence.leader_term, attempt.leader_term);
+  if (fence.source_boot_id != attempt.source.boot_id) {
+    return fmt::format("source boot '{}', not '{}'", fence.source_boot_id, attempt.source.boot_id);
+  }
+  if (fence.destination_boot_id != attempt.destination.boot_id) {
+    return fmt::format("destination boot '{}', not '{}'", fence.destination_boot_id, attempt.destination.boot_id);
+  }
+  return "";
 }
 
 }  // namespace
@@ -43,10 +59,23 @@ absl::StatusOr<std::shared_ptr<Job>> MigrationManager::CancelJob(const std::stri
   return job;
 }
 
+absl::Status MigrationManager::CheckStale(const Job* job, const Fence& fence) {
+  std::optional<AttemptRecord> attempt = job == nullptr ? std::nullopt : job->Attempt(fence.attempt);
+  const std::string stale = attempt ? StaleField(*job, *attempt, fence) : "";
+  if (stale.empty()) return absl::OkStatus();
+  ++stale_refusals_;
+  absl::Status refused = MakeError(absl::StatusCode::kFailedPrecondition, "STALE_FENCE",
+                                   fmt::format("attempt {} of migration {}: the fence says {}", fence.attempt, fence.migration_id, stale));
+  core_.log->warn("mig={}/{} req={} {}", fence.migration_id, fence.attempt, fence.request_id, refused);
+  return refused;
+}
+
 absl::StatusOr<DecisionReply> MigrationManager::Prepared(const Fence& fence, int64_t start_index) {
   RETURN_IF_ERROR(CheckFence(fence));
   auto job = Active(fence.migration_id);
   if (RISKKV_MUTANT("late commit of a closed attempt accepted") && job == nullptr) job = Find(fence.migration_id).value_or(nullptr);
+  // Another fence than the attempt's own has no part in it, whatever becomes of it.
+  if (absl::Status stale = CheckStale(job.get(), fence); !stale.ok()) return DecisionReply{.decision = Decision::kAborted, .reason = stale};
   ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Prepared(job.get(), fence, start_index));
   if (reply.decision == Decision::kAborted) {
     core_.log->info("mig={}/{} req={} prepared, refused: {}", fence.migration_id, fence.attempt, fence.request_id, reply.reason);
@@ -59,7 +88,9 @@ absl::StatusOr<DecisionReply> MigrationManager::Resumed(const Fence& fence, uint
   // A job that is terminal already is read from the store: a doubled Resumed is answered as the first.
   auto job = Find(fence.migration_id);
   if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
-  ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Resumed(job.ok() ? job->get() : nullptr, fence, new_epoch));
+  Job* known = job.ok() ? job->get() : nullptr;
+  if (absl::Status stale = CheckStale(known, fence); !stale.ok()) return DecisionReply{.decision = Decision::kRolledBack, .reason = stale};
+  ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Resumed(known, fence, new_epoch));
   return Addressed(ForDestination(std::move(reply)));
 }
 
@@ -68,6 +99,7 @@ absl::StatusOr<DecisionReply> MigrationManager::Resolve(const Fence& fence, bool
   auto job = Find(fence.migration_id);
   if (!job.ok() && !absl::IsNotFound(job.status())) return job.status();
   Job* known = job.ok() ? job->get() : nullptr;
+  RETURN_IF_ERROR(CheckStale(known, fence));
   ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Look(known, fence));
   if (reply.decision == Decision::kOpen && give_up && known != nullptr) {
     absl::Status why = MakeError(absl::StatusCode::kAborted, "CANCELLED_BY_PEER",
@@ -189,7 +221,7 @@ absl::StatusOr<Location> MigrationManager::Recover(const RecoverArgs& args) {
                   .epoch = next.epoch,
                   .start_index = args.received,
                   .recover_request = args.recover_request};
-  RETURN_IF_ERROR(Annotate(core_.api->Adopt(adopter.name, adopt, core_.options.call_timeout),
+  RETURN_IF_ERROR(Annotate(core_.api->Adopt(adopter.name, adopt, core_.options.adopt_timeout),
                            fmt::format("request {} belongs to {} at epoch {} now, which could not adopt it", args.request_id,
                                        adopter.name.id, next.epoch)));
   return Locate(args.request_id);

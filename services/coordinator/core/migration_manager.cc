@@ -68,8 +68,11 @@ absl::Status MigrationManager::RecoverJobs() {
     absl::Duration deadline = Deadline(record.spec);
     if (!record.events.empty()) deadline -= absl::Milliseconds(record.events.back().elapsed_ms);
     const bool cancelled = record.cancelled;
+    const AttemptRecord* last = record.last_attempt();
+    const uint32_t open = last != nullptr && last->decision == Decision::kOpen ? last->attempt : 0;
     auto job = std::make_shared<Job>(std::move(record), core_.clock, deadline);
     if (cancelled) job->RequestCancel();
+    job->set_source_unasked(open);
     {
       MutexLock lock(mu_);
       active_[job->id()] = job;

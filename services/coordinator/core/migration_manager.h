@@ -67,10 +67,14 @@ class MigrationManager {
   absl::StatusOr<Plan> MakePlan(JobSpec spec) const;
 
   // --- what workers ask (Registry) ---
+  // A fence that is not the one its attempt was opened under (epoch, boots, leader term, request) never commits, resumes or closes anything,
+  // and is counted: Prepared answers it ABORTED, Resumed ROLLED_BACK, Resolve STALE_FENCE. NOT_FOUND (UNKNOWN_ATTEMPT), which is no decision,
+  // when no record speaks of the attempt.
   absl::StatusOr<DecisionReply> Prepared(const Fence& fence, int64_t start_index);
   absl::StatusOr<DecisionReply> Resumed(const Fence& fence, uint64_t new_epoch);
   // give_up closes an attempt that is still open.
   absl::StatusOr<DecisionReply> Resolve(const Fence& fence, bool give_up, std::string_view side);
+  int64_t stale_refusals() const { return stale_refusals_; }
   // True: an owner record exists, and carries the flag now.
   absl::StatusOr<bool> CancelRequest(const std::string& request_id);
 
@@ -82,6 +86,7 @@ class MigrationManager {
  private:
   MigrationManager(ManagerOptions options, Dependencies dependencies);
   absl::Status RecoverJobs();
+  absl::Status CheckStale(const Job* job, const Fence& fence);
   std::shared_ptr<Job> Active(const std::string& migration_id) const;
   absl::StatusOr<std::shared_ptr<Job>> Join(const JobSpec& spec, const std::string& digest) const;
   absl::StatusOr<std::shared_ptr<Job>> Create(const JobSpec& spec, const std::string& digest);
@@ -109,6 +114,7 @@ class MigrationManager {
   };
 
   std::atomic<bool> stopping_{false};
+  std::atomic<int64_t> stale_refusals_{0};
   Decisions decisions_;
   Planner planner_;
   Notifier notifier_;

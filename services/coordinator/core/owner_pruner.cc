@@ -4,10 +4,13 @@
 
 namespace riskkv::coordinator {
 
+bool OwnerPruner::Held(const std::string& boot_id, const std::string& request_id) const {
+  auto worker = core_.registry->FindBoot(boot_id);
+  return worker && worker->alive() && !absl::IsNotFound(core_.api->GetRequest(worker->info.name, request_id).status());
+}
+
 bool OwnerPruner::Ended(const OwnerRecord& record) {
-  auto worker = core_.registry->FindBoot(record.owner.boot_id);
-  const bool held = worker && worker->alive() && !absl::IsNotFound(core_.api->GetRequest(worker->info.name, record.request_id).status());
-  if (held) {
+  if (Held(record.owner.boot_id, record.request_id) || Held(record.previous.boot_id, record.request_id)) {
     missed_since_.erase(record.request_id);
     return false;
   }

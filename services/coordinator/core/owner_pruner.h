@@ -12,8 +12,9 @@
 
 namespace riskkv::coordinator {
 
-// A record goes when no job refers to it and its request has ended: its owner holds not even the request's log any more, or is lost. Both
-// may also mean a request that its client is about to recover, so the record stays for the retention after that was first seen.
+// A record goes when no job refers to it and its request has ended: neither its owner nor the owner before, which may still ask what
+// became of its attempt, holds anything of the request any more, or they are lost. That may also mean a request that its client is about
+// to recover, so the record stays for the retention after that was first seen.
 // Used by one thread.
 class OwnerPruner {
  public:
@@ -23,6 +24,7 @@ class OwnerPruner {
 
  private:
   bool Ended(const OwnerRecord& record);
+  bool Held(const std::string& boot_id, const std::string& request_id) const;
 
   const CoreContext& core_;
   std::string after_;  // the last one looked at

@@ -100,6 +100,7 @@ struct ProvenanceInfo {
 struct RequestInfo {
   std::string request_id;
   uint64_t epoch = 0;
+  int64_t start_index = 0;  // first output index of the epoch
   bool finished = false;
   bool moved = false;  // the worker holds it no longer
   int64_t prompt_tokens = 0;

@@ -136,6 +136,7 @@ RequestInfo FromProto(const v1::RequestInfo& r) {
   RequestInfo info;
   info.request_id = r.request_id();
   info.epoch = r.epoch();
+  info.start_index = static_cast<int64_t>(r.start_index());
   info.finished = r.state() == v1::REQUEST_STATE_FINISHED;
   info.moved = r.state() == v1::REQUEST_STATE_MOVED;
   info.prompt_tokens = r.prompt_tokens();

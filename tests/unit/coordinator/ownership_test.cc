@@ -1,5 +1,4 @@
 // Decisions, roll-back, doubt, restart, leases: who owns a request whatever fails.
-#include "services/coordinator/core/fallback.h"
 #include "tests/unit/coordinator/manager_fixture.h"
 
 namespace riskkv::coordinator {
@@ -133,13 +132,6 @@ TEST_F(OwnershipTest, ResolveAnswersOpenAndGiveUpCloses) {
   EXPECT_EQ(manager_->Prepared(fence_, 22)->decision, Decision::kAborted);
   EXPECT_EQ(manager_->Resolve(fence_, false, "destination")->decision, Decision::kAborted);
   Await(*job);
-}
-
-TEST_F(OwnershipTest, ResolveOfAnAttemptNobodyKnows) {
-  Fence fence{.migration_id = "never", .attempt = 1, .epoch = 1, .request_id = kRequest};
-  EXPECT_EQ(manager_->Resolve(fence, true, "source")->decision, Decision::kAborted);
-  EXPECT_EQ(manager_->Prepared(fence, 1)->decision, Decision::kAborted);
-  EXPECT_THAT(manager_->Prepared(Fence{}, 1), HasReason("BAD_ARGUMENT"));
 }
 
 TEST_F(OwnershipTest, PreparedTwiceIsAnsweredTheSame) {
@@ -320,31 +312,6 @@ TEST_F(OwnershipTest, LocateByBootId) {
   EXPECT_EQ(manager_->Locate(kRequest)->epoch, 1u);
   EXPECT_THAT(manager_->Locate("bootZ-1"), HasReason("UNKNOWN_REQUEST"));
   EXPECT_THAT(manager_->Locate("nonsense"), HasReason("UNKNOWN_REQUEST"));
-}
-
-TEST(Fallback, Table) {
-  auto error = [](const char* reason) { return MakeError(absl::StatusCode::kAborted, reason, "x"); };
-  struct Row {
-    Mode mode;
-    OnFailure on_failure;
-    const char* reason;
-    Mode next;
-  };
-  const Row rows[] = {
-      {Mode::kRisk, OnFailure::kUnspecified, "VERIFY_GATE", Mode::kFull},
-      {Mode::kFull, OnFailure::kUnspecified, "CHECKSUM", Mode::kStay},
-      {Mode::kRisk, OnFailure::kStay, "NO_BLOCKS", Mode::kStay},
-      {Mode::kRisk, OnFailure::kStay, "STAGES_EXCEEDED", Mode::kStay},
-      {Mode::kRisk, OnFailure::kReplay, "STAGES_EXCEEDED", Mode::kReplay},
-      {Mode::kFull, OnFailure::kReplay, "PAUSE_BUDGET", Mode::kReplay},
-      {Mode::kReplay, OnFailure::kReplay, "INTERNAL_ERROR", Mode::kStay},
-      {Mode::kRisk, OnFailure::kFail, "VERIFY_GATE", Mode::kUnspecified},
-      {Mode::kRisk, OnFailure::kReplay, "VERIFY_GATE", Mode::kFull},
-      {Mode::kCoded, OnFailure::kStay, "PREDICTOR_MISSING", Mode::kFull},
-  };
-  for (const Row& row : rows) {
-    EXPECT_EQ(NextMode(row.mode, row.on_failure, error(row.reason)), row.next) << Name(row.mode) << " " << row.reason;
-  }
 }
 
 }  // namespace

@@ -1,40 +1,10 @@
 // A coordinator ends before the decision, at any state, and another one goes on from its records.
-#include "tests/unit/coordinator/manager_fixture.h"
+#include "tests/unit/coordinator/restart_fixture.h"
 
 namespace riskkv::coordinator {
 namespace {
 
 using ::riskkv::testing::HasReason;
-
-class RestartTest : public ManagerTest {
- protected:
-  // What a coordinator leaves that ended with the job in `state`, before its first attempt.
-  JobRecord Early(MigrationState state, double elapsed_ms = 5) {
-    JobRecord record;
-    record.spec = Spec();
-    record.body_digest = BodyDigest(record.spec);
-    record.state = state;
-    record.source = Worker("A", "bootA").name;
-    record.destination = Worker("B", "bootB").name;
-    record.accepted_at = record.updated_at = clock_.Now();
-    record.events = {{.seq = 1, .state = state, .attempt = 1, .epoch = 1, .elapsed_ms = elapsed_ms}};
-    return record;
-  }
-  void StartWith(const JobRecord& record, const std::vector<std::string>& registered = {"A", "B", "C"}) {
-    StopManager();
-    ASSERT_OK(store_->Commit({.job = record}));
-    OpenStore();
-    registry_ = std::make_unique<WorkerRegistry>(&clock_, absl::Seconds(10));
-    for (const std::string& id : registered) Register(id);
-    StartManager();
-  }
-  int Rounds(const JobRecord& job) {
-    int rounds = 0;
-    for (const JobEvent& event : job.events) rounds += std::holds_alternative<RoundDone>(event.detail);
-    return rounds;
-  }
-
-};
 
 TEST_F(RestartTest, AnOpenAttemptIsRejoinedAndMayCommitUnderTheNewTerm) {
   UpToFinalAndWait();
@@ -44,7 +14,7 @@ TEST_F(RestartTest, AnOpenAttemptIsRejoinedAndMayCommitUnderTheNewTerm) {
   EXPECT_EQ(store_->leader_term(), 2u);
   EXPECT_EQ(fence_.leader_term, 1u);
   EXPECT_EQ(manager_->Resolve(fence_, false, "source")->decision, Decision::kOpen);
-  EXPECT_EQ(manager_->Prepared(fence_, 22)->decision, Decision::kCommitted);
+  EXPECT_EQ(PreparedOnceAsked().decision, Decision::kCommitted);
   EXPECT_EQ(manager_->Resumed(fence_, 2)->decision, Decision::kResumed);
   JobRecord record = Await("m1");
   EXPECT_EQ(record.state, MigrationState::kSucceeded);
@@ -54,16 +24,27 @@ TEST_F(RestartTest, AnOpenAttemptIsRejoinedAndMayCommitUnderTheNewTerm) {
   EXPECT_FALSE(api_.WasTold("A", Decision::kAborted));
 }
 
-// The destination asks again and again; the first answer may come before the source has been joined.
-TEST_F(RestartTest, PreparedIsAnsweredBeforeTheSourceIsReached) {
+TEST_F(RestartTest, ASourceThatNeverAnswersClosesTheAttemptWithItsLease) {
   UpToFinalAndWait();
   api_.on_query = [](const Fence&) -> absl::StatusOr<AttemptInfo> {
     return MakeError(absl::StatusCode::kUnavailable, "PEER_UNREACHABLE", "away");
   };
   Restart();
-  EXPECT_EQ(manager_->Prepared(fence_, 22)->decision, Decision::kCommitted);
-  EXPECT_EQ(manager_->Resumed(fence_, 2)->decision, Decision::kResumed);
-  EXPECT_EQ(Await("m1").state, MigrationState::kSucceeded);
+  Pass(absl::Seconds(12), {"B", "C"});
+  EXPECT_EQ(Await("m1").state, MigrationState::kFailed);
+  EXPECT_EQ(manager_->Prepared(fence_, 22)->decision, Decision::kAborted);
+  EXPECT_EQ(Owner().owner.id, "A");
+}
+
+TEST_F(RestartTest, ASourceThatIsThereAndNeverAnswersClosesTheAttemptAtTheDeadline) {
+  UpToFinalAndWait();
+  api_.on_query = [](const Fence&) -> absl::StatusOr<AttemptInfo> {
+    return MakeError(absl::StatusCode::kUnavailable, "PEER_UNREACHABLE", "away");
+  };
+  Restart();
+  Pass(absl::Seconds(31), {"A", "B", "C"});
+  EXPECT_EQ(Await("m1").state, MigrationState::kAborted);
+  EXPECT_EQ(manager_->Prepared(fence_, 22)->decision, Decision::kAborted);
 }
 
 TEST_F(RestartTest, AnAttemptTheSourceHadNotBegunIsClosedAndTheJobBeginsAgain) {
@@ -191,107 +172,6 @@ TEST_F(RestartTest, AnAcceptanceWhoseAnswerWasLostIsCarriedOut) {
   JobRecord record = RunJob(Spec());
   EXPECT_EQ(record.state, MigrationState::kSucceeded);
   EXPECT_EQ(store_->GetJob("m1")->state, MigrationState::kSucceeded);
-}
-
-// --- a store that went back in time ---
-
-TEST_F(RestartTest, NoAttemptOpensBeforeTheOwnerHasConfirmedTheEpoch) {
-  api_.on_get = [](const WorkerName&, const std::string&) -> absl::StatusOr<RequestInfo> {
-    return MakeError(absl::StatusCode::kUnavailable, "PEER_UNREACHABLE", "away");
-  };
-  EXPECT_THAT(manager_->StartJob(Spec()), HasReason("PEER_UNREACHABLE"));
-  api_.on_get = [](const WorkerName&, const std::string&) -> absl::StatusOr<RequestInfo> { return Request(0); };  // lower than recorded
-  EXPECT_THAT(manager_->StartJob(Spec()), HasReason("EPOCH_CONFLICT"));
-  EXPECT_TRUE(absl::IsNotFound(store_->GetOwner(kRequest).status()));
-  EXPECT_TRUE(api_.reserves().empty());
-}
-
-TEST_F(RestartTest, AnotherWorkerWithAHigherEpochThanTheStoreWins) {
-  api_.on_get = [](const WorkerName& worker, const std::string&) -> absl::StatusOr<RequestInfo> {
-    if (worker.id == "B") return Request(4);
-    RequestInfo gone = Request(1);
-    gone.moved = true;
-    return gone;
-  };
-  // The restored backup knows an attempt that was decided long ago.
-  OwnerRecord old;
-  old.request_id = kRequest;
-  old.owner = Worker("A", "bootA").name;
-  ASSERT_OK(store_->Commit({.owner = old}));
-  EXPECT_THAT(manager_->StartJob(Spec()), HasReason("SAME_WORKER"));  // it asks for B, which has it
-  EXPECT_EQ(Owner().owner.id, "B");
-  EXPECT_EQ(Owner().epoch, 4u);
-  JobSpec spec = Spec("m2");
-  spec.expected_epoch = 4;
-  spec.destination = "C";
-  EXPECT_EQ(RunJob(spec).outcome->owner, "C");
-  EXPECT_EQ(Owner().epoch, 5u);
-}
-
-// --- owner records ---
-
-class OwnerPrunerTest : public RestartTest {
- protected:
-  // As after a move that ended: the record, and for a while its job.
-  void Moved(absl::Duration retention) {
-    options_.retention = retention;
-    api_.on_get = [this](const WorkerName&, const std::string& id) -> absl::StatusOr<RequestInfo> {
-      if (ended_) return MakeError(absl::StatusCode::kNotFound, "UNKNOWN_REQUEST", id);
-      return Request(Owner().epoch);
-    };
-    Restart();
-    ASSERT_EQ(RunJob(Spec()).state, MigrationState::kSucceeded);
-    ASSERT_TRUE(Kept());
-  }
-  // Half a minute each, in which the housekeeping looks once.
-  void Rounds(int n) {
-    for (int i = 0; i < n; ++i) {
-      Pass(absl::Seconds(31), alive_);
-      absl::SleepFor(absl::Milliseconds(60));
-    }
-  }
-  bool Kept() { return store_->GetOwner(kRequest).ok(); }
-  bool GoesEventually() {
-    return Eventually([&] {
-      Rounds(1);
-      return !Kept();
-    });
-  }
-  std::vector<std::string> alive_ = {"A", "B", "C"};
-  std::atomic<bool> ended_{false};  // no worker knows the request any more
-};
-
-TEST_F(OwnerPrunerTest, ARecordStaysWhileAJobRefersToIt) {
-  Moved(absl::Hours(1));
-  ended_ = true;
-  Rounds(2);
-  EXPECT_TRUE(Kept());
-}
-
-TEST_F(OwnerPrunerTest, ARecordGoesWhenItsRequestHasEndedAndItsJobIsGone) {
-  Moved(absl::Seconds(60));
-  EXPECT_TRUE(Eventually([&] {
-    Rounds(1);
-    return absl::IsNotFound(store_->GetJob("m1").status());
-  }));
-  Rounds(3);
-  EXPECT_TRUE(Kept()) << "B still holds the request";
-  ended_ = true;
-  Rounds(1);
-  EXPECT_TRUE(Kept()) << "its client may be about to recover it";
-  EXPECT_TRUE(GoesEventually());
-}
-
-TEST_F(OwnerPrunerTest, ALostOwnersRecordStaysForItsClientToRecover) {
-  Moved(absl::Seconds(120));
-  alive_ = {"A", "C"};
-  EXPECT_TRUE(Eventually([&] {
-    Rounds(1);
-    return absl::IsNotFound(store_->GetJob("m1").status());
-  }));
-  Rounds(1);
-  EXPECT_TRUE(Kept());
-  EXPECT_TRUE(GoesEventually());
 }
 
 }  // namespace

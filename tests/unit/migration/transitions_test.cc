@@ -31,6 +31,22 @@ OwnerRecord Opened(uint32_t attempt = 1) {
   return OpenNewAttempt(ImplicitOwner(kRequest, kA), open, 1).value();
 }
 
+TEST(Transitions, AWorkerWithAHigherEpochReplacesAllThatTheRecordSaid) {
+  OwnerRecord committed = CommitAttempt(Opened(), FenceFor(1), 9).value();
+  committed.cancelled = true;
+  committed.revision = 4;
+  OwnerRecord next = FollowWorker(committed, kC, 6, 21).value();
+  EXPECT_EQ(next.owner, kC);
+  EXPECT_EQ(next.epoch, 6u);
+  EXPECT_EQ(next.start_index, 21);
+  EXPECT_TRUE(next.cancelled);
+  EXPECT_EQ(next.revision, 4u);
+  EXPECT_THAT(ResumeOwner(next, FenceFor(1), 2), HasReason("NOT_OWNER"));
+  EXPECT_THAT(RollBack(next, FenceFor(1)), HasReason("UNKNOWN_ATTEMPT"));
+  EXPECT_FALSE(FollowWorker(Opened(), kC, 2, 0)->open.has_value());
+  EXPECT_THAT(FollowWorker(committed, kC, 2, 0), HasReason("EPOCH_CONFLICT"));
+}
+
 TEST(Transitions, CommitMovesOwnerEpochAndStartIndex) {
   OwnerRecord r = CommitAttempt(Opened(), FenceFor(1), 17).value();
   EXPECT_EQ(r.owner, kB);
