@@ -30,6 +30,8 @@ std::map<std::string, double> InputsOf(const Inputs& in) {
       {"c_rebuild", in.to.rebuild_s},
       {"c_import", in.to.import_s},
       {"c_export", in.from.export_s},
+      {"c_encode", in.from.coded_encode_s},
+      {"c_decode", in.to.coded_decode_s},
       {"p1", in.to.prefill_p1},
       {"p2", in.to.prefill_p2},
       {"load_source", in.from.load},
@@ -50,6 +52,15 @@ std::map<std::string, double> InputsOf(const Inputs& in) {
     out["exact_ends"] = static_cast<double>(p.exact_ends);
     out["gated"] = p.gated ? 1 : 0;
     out["sharing"] = std::max(1.0, p.moves);
+  }
+  if (in.coded) {
+    const CodedFacts& c = *in.coded;
+    out["coded_token_bytes"] = c.token_bytes;
+    out["coded_end_token_bytes"] = c.end_token_bytes;
+    out["coded_ends"] = static_cast<double>(c.ends);
+    out["coded_set_bytes"] = static_cast<double>(c.set_bytes);
+    out["coded_gated"] = c.gated ? 1 : 0;
+    out["coded_sharing"] = std::max(1.0, c.moves);
   }
   for (const auto& [mode, factor] : in.corrections) out[fmt::format("correction_{}", Name(mode))] = factor;
   return out;
@@ -118,10 +129,28 @@ void Obey(const Inputs& in, Plan& plan) {
   plan.chosen = in.asked;
   plan.why = fmt::format("the caller asked for {}", Name(in.asked));
   const ModeCost* full = plan.Find(Mode::kFull);
-  if (in.asked == Mode::kRisk && in.profile && OmittedTokens(*in.profile, in.request.n_kv) == 0 && full->possible) {
-    plan.chosen = Mode::kFull;
-    plan.why = fmt::format("the caller asked for RISK, but {} cells are no more than the {} exact ends", in.request.n_kv,
-                           in.profile->exact_ends);
+  const bool no_body = (in.asked == Mode::kRisk && in.profile && OmittedTokens(*in.profile, in.request.n_kv) == 0) ||
+                       (in.asked == Mode::kCoded && in.coded && CodedTokens(*in.coded, in.request.n_kv) == 0);
+  if (!no_body || !full->possible) return;
+  plan.chosen = Mode::kFull;
+  plan.why = fmt::format("the caller asked for {}, but {} cells are no more than the {} {}ends", Name(in.asked), in.request.n_kv,
+                         in.asked == Mode::kRisk ? in.profile->exact_ends : in.coded->ends, in.asked == Mode::kRisk ? "exact " : "");
+}
+
+// The set and profile of the chosen mode where it is lossy, else of RISK, else of CODED.
+void NameProfile(const Inputs& in, Plan& plan) {
+  if (in.coded && (plan.chosen == Mode::kCoded || !in.profile)) {
+    plan.predictor_set = in.coded->predictor_set;
+    plan.profile = in.coded->profile;
+    plan.set_absent = in.coded->absent;
+    plan.moves_per_set = in.coded->moves;
+    plan.break_even_moves = BreakEvenMoves(in.shape, *in.coded, in.request.n_kv);
+  } else if (in.profile) {
+    plan.predictor_set = in.profile->predictor_set;
+    plan.profile = in.profile->profile;
+    plan.set_absent = in.profile->absent;
+    plan.moves_per_set = in.profile->moves;
+    plan.break_even_moves = BreakEvenMoves(in.shape, *in.profile, in.request.n_kv);
   }
 }
 
@@ -132,24 +161,23 @@ double BreakEvenMoves(const CacheShape& shape, const ProfileFacts& profile, int6
   return saved <= 0 ? 0 : std::ceil(static_cast<double>(profile.predictor_bytes) / static_cast<double>(saved));
 }
 
+double BreakEvenMoves(const CacheShape& shape, const CodedFacts& coded, int64_t n_kv) {
+  const int64_t saved = n_kv * shape.n_layer * shape.bytes_per_token_layer() - CodedBytes(coded, n_kv);
+  return saved <= 0 ? 0 : std::ceil(static_cast<double>(coded.set_bytes) / static_cast<double>(saved));
+}
+
 Plan MakePlan(const Inputs& in) {
   Plan plan;
   plan.source = in.source;
   plan.destination = in.destination;
   plan.inputs = InputsOf(in);
-  if (in.profile) {
-    plan.predictor_set = in.profile->predictor_set;
-    plan.profile = in.profile->profile;
-    plan.set_absent = in.profile->absent;
-    plan.moves_per_set = in.profile->moves;
-    plan.break_even_moves = BreakEvenMoves(in.shape, *in.profile, in.request.n_kv);
-  }
   plan.alternatives = {FullCost(in), RiskCost(in), CodedCost(in), ReplayCost(in), StayCost(in)};
   if (in.asked == Mode::kAuto || in.asked == Mode::kUnspecified) {
     Choose(in, plan);
   } else {
     Obey(in, plan);
   }
+  NameProfile(in, plan);
   ExplainLosers(in, plan);
   if (ModeCost* chosen = Find(plan, plan.chosen); chosen != nullptr && chosen->possible) chosen->why_not.clear();
   return plan;

@@ -35,6 +35,8 @@ struct WorkerFacts {
   double rebuild_s = 0;   // one token of one group
   double import_s = 0;    // one token of all layers
   double export_s = 0;
+  double coded_encode_s = 0;  // one token of all layers through the codec, and back; 0: it has none
+  double coded_decode_s = 0;
   double load = 0;        // share of time the decode loop is busy
   int running = 0;        // requests
 };
@@ -46,7 +48,7 @@ struct LinkFacts {
   double age_seconds = 0;
 };
 
-// The profile a lossy move would use.
+// The profile a RISK move would use.
 struct ProfileFacts {
   std::string predictor_set;
   std::string profile;
@@ -60,6 +62,19 @@ struct ProfileFacts {
   bool gated = false;
 };
 
+// The profile a CODED move would use.
+struct CodedFacts {
+  std::string predictor_set;
+  std::string profile;
+  double token_bytes = 0;      // of a token between the ends
+  double end_token_bytes = 0;  // of one of the ends, and of those decoded during the move
+  int64_t ends = 0;            // tokens
+  int64_t set_bytes = 0;
+  bool absent = false;  // at the destination
+  double moves = 0;     // lossy moves that used the set so far
+  bool gated = false;
+};
+
 struct Inputs {
   std::string source;
   std::string destination;
@@ -69,6 +84,7 @@ struct Inputs {
   WorkerFacts to;
   LinkFacts link;
   std::optional<ProfileFacts> profile;
+  std::optional<CodedFacts> coded;
   std::map<Mode, std::string> impossible;  // modes that cannot be, and why
   std::map<Mode, double> corrections;      // factor a mode; absent: 1
   double commit_seconds = 0.005;           // the durable compare-and-swap
@@ -77,11 +93,13 @@ struct Inputs {
   bool must_move = false;
 };
 
-// ceil(M_pred / M_saved): moves that must share a placed set before it saves bytes on the wire. 0 when nothing is saved.
+// ceil(M_pred / M_saved): moves that must share a placed set before it saves bytes on the wire. 0 when nothing is saved. Of a coded
+// profile the whole file counts.
 double BreakEvenMoves(const CacheShape& shape, const ProfileFacts& profile, int64_t n_kv);
+double BreakEvenMoves(const CacheShape& shape, const CodedFacts& coded, int64_t n_kv);
 
 // Costs of FULL, RISK, CODED, REPLAY and STAY, and which one to take. With a mode asked for, that one, unless it is impossible (then
-// `chosen` is still it and its why_not says why) or RISK of no more tokens than its exact ends, which is planned as FULL.
+// `chosen` is still it and its why_not says why) or RISK or CODED of no more tokens than its ends, which is planned as FULL.
 Plan MakePlan(const Inputs& inputs);
 
 }  // namespace riskkv::cost

@@ -14,6 +14,7 @@ constexpr int kMostRounds = 8;
 constexpr int64_t kFewCells = 4;
 constexpr double kShrinks = 0.75;
 constexpr int kRoundCalls = 3;         // a round declares, pushes, and asks until everything is in the cache
+constexpr int kBlockCalls = 2;         // coded blocks are declared and pushed one by one
 constexpr double kBusiest = 0.95;      // a load of 1 would never finish; the loop takes turns
 constexpr double kPauseSteps = 1.5;    // decode steps until the token boundary and the first step there (protocol.md, 7)
 constexpr int64_t kTokenBytes = 4;
@@ -38,17 +39,19 @@ double StepsWaited(const Inputs& in, int64_t blocks) {
 }
 int64_t Blocks(int64_t tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
 
-// `cells` for all layers, while the source decodes.
-double ShipSeconds(const Inputs& in, int64_t cells) {
-  return kRoundCalls * in.link.rtt_seconds + static_cast<double>(FullBytes(in, cells)) / Bandwidth(in) +
+// `cells` for all layers, of so many bytes, while the source decodes.
+double ShipSeconds(const Inputs& in, int64_t cells, double bytes) {
+  return kRoundCalls * in.link.rtt_seconds + bytes / Bandwidth(in) +
          static_cast<double>(cells) * in.to.import_s + StepsWaited(in, Blocks(cells));
 }
 
+double ShipSeconds(const Inputs& in, int64_t cells) { return ShipSeconds(in, cells, static_cast<double>(FullBytes(in, cells))); }
+
 // The tail goes for all layers in every mode that ships cells. The source does not decode this request any more.
-double TailSeconds(const Inputs& in, int64_t tail) {
-  return static_cast<double>(FullBytes(in, tail)) / Bandwidth(in) + static_cast<double>(tail) * in.to.import_s +
-         static_cast<double>(Blocks(tail)) * DestinationStep(in);
+double TailSeconds(const Inputs& in, int64_t tail, double bytes) {
+  return bytes / Bandwidth(in) + static_cast<double>(tail) * in.to.import_s + static_cast<double>(Blocks(tail)) * DestinationStep(in);
 }
+double TailSeconds(const Inputs& in, int64_t tail) { return TailSeconds(in, tail, static_cast<double>(FullBytes(in, tail))); }
 
 // What follows the first round of pre-copy.
 struct Rounds {
@@ -107,16 +110,23 @@ void Total(const Inputs& in, double seconds, ModeCost& cost) {
 }
 
 // A placed set is shared: each move that will use it carries its part. One more than so far, at least.
-double PlacementSeconds(const Inputs& in, const ProfileFacts& profile) {
-  if (!profile.absent) return 0;
-  double sharing = std::max(1.0, profile.moves);
-  return static_cast<double>(profile.set_bytes) / Bandwidth(in) / sharing;
+double PlacementSeconds(const Inputs& in, bool absent, int64_t set_bytes, double moves) {
+  if (!absent) return 0;
+  double sharing = std::max(1.0, moves);
+  return static_cast<double>(set_bytes) / Bandwidth(in) / sharing;
 }
 
 }  // namespace
 
 int64_t OmittedTokens(const ProfileFacts& profile, int64_t n_kv) {
   return std::max<int64_t>(0, n_kv - profile.exact_ends);
+}
+
+int64_t CodedTokens(const CodedFacts& coded, int64_t n_kv) { return std::max<int64_t>(0, n_kv - coded.ends); }
+
+int64_t CodedBytes(const CodedFacts& coded, int64_t n_kv) {
+  const double body = static_cast<double>(CodedTokens(coded, n_kv));
+  return std::llround(body * coded.token_bytes + (static_cast<double>(n_kv) - body) * coded.end_token_bytes);
 }
 
 double TokenSeconds(const WorkerFacts& worker, int64_t context, int running) {
@@ -160,7 +170,7 @@ ModeCost RiskCost(const Inputs& in) {
   double rebuild = static_cast<double>(omitted) * per_token;
   double last_block = static_cast<double>(std::min(kBlockTokens, omitted)) * per_token;
   double import = static_cast<double>(in.request.n_kv) * in.to.import_s;
-  double set = PlacementSeconds(in, p);
+  double set = PlacementSeconds(in, p.absent, p.set_bytes, p.moves);
   double rtt = kRoundCalls * in.link.rtt_seconds;
   double steps = StepsWaited(in, Blocks(in.request.n_kv) + 1);  // the ends are cut off the body
   double first = rtt + std::max(transfer, rebuild) + last_block + import + steps + set;
@@ -182,15 +192,42 @@ ModeCost RiskCost(const Inputs& in) {
 }
 
 ModeCost CodedCost(const Inputs& in) {
-  // The terms of design.md, 7; the codec comes with a later version.
   ModeCost cost = Start(in, Mode::kCoded);
-  cost.possible = false;
-  if (cost.why_not.empty()) cost.why_not = "not implemented in this version";
-  cost.terms["rtt_s"] = in.link.rtt_seconds;
-  cost.terms["transfer_s"] = 0;
-  cost.terms["encode_s"] = 0;
-  cost.terms["decode_s"] = 0;
-  cost.terms["import_s"] = static_cast<double>(in.request.n_kv) * in.to.import_s;
+  if (!in.coded) {
+    cost.possible = false;
+    if (cost.why_not.empty()) cost.why_not = "no predictor set with a usable coded profile";
+    return cost;
+  }
+  const CodedFacts& c = *in.coded;
+  const int64_t n_kv = in.request.n_kv, body = CodedTokens(c, n_kv);
+  cost.bytes = CodedBytes(c, n_kv);
+  double transfer = static_cast<double>(cost.bytes) / Bandwidth(in);
+  double encode_token = in.from.coded_encode_s / Free(in.from), decode_token = in.to.coded_decode_s / Free(in.to);
+  double encode = static_cast<double>(body) * encode_token, decode = static_cast<double>(body) * decode_token;
+  // Block by block: the first is coded before anything moves, the last decoded after everything has.
+  double fill = static_cast<double>(std::min(kBlockTokens, body)) * (encode_token + decode_token);
+  double pipeline = std::max({transfer, encode, decode}) + fill;
+  double import = static_cast<double>(n_kv) * in.to.import_s;
+  double set = PlacementSeconds(in, c.absent, c.set_bytes, c.moves);
+  double rtt = (1 + kBlockCalls * static_cast<double>(Blocks(n_kv))) * in.link.rtt_seconds;
+  double steps = StepsWaited(in, Blocks(n_kv) + 1);  // the ends are cut off the body
+  double first = rtt + pipeline + import + steps + set;
+  auto tail_bytes = [&c](int64_t cells) { return static_cast<double>(cells) * c.end_token_bytes; };
+  Rounds rounds = Converge(in, first - set, [&](int64_t cells) { return ShipSeconds(in, cells, tail_bytes(cells)); });
+  cost.terms["rtt_s"] = rtt;
+  cost.terms["transfer_s"] = transfer;
+  cost.terms["encode_s"] = encode;
+  cost.terms["decode_s"] = decode;
+  cost.terms["pipeline_s"] = pipeline;
+  cost.terms["import_s"] = import;
+  cost.terms["steps_s"] = steps;
+  cost.terms["set_s"] = set;
+  cost.terms["bytes_saved"] = static_cast<double>(FullBytes(in, n_kv) - cost.bytes);
+  Total(in, first + AddEnd(in, rounds, TailSeconds(in, rounds.tail, tail_bytes(rounds.tail)), cost), cost);
+  if (cost.possible && body == 0) {
+    cost.possible = false;
+    cost.why_not = "the request has no more tokens than the ends";
+  }
   return cost;
 }
 

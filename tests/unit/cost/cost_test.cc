@@ -63,13 +63,93 @@ TEST(CostModel, GoldenTable) {
   const ModeCost& replay = *plan.Find(Mode::kReplay);
   EXPECT_NEAR(replay.terms.at("replay_s"), 0.003 * 1000 + 7e-7 * 1e6, 1e-9);
   EXPECT_FALSE(plan.Find(Mode::kCoded)->possible);
-  EXPECT_THAT(plan.Find(Mode::kCoded)->why_not, HasSubstr("not implemented"));
+  EXPECT_THAT(plan.Find(Mode::kCoded)->why_not, HasSubstr("no predictor set with a usable coded profile"));
   for (const ModeCost& cost : plan.alternatives) {
     if (cost.mode == Mode::kStay || cost.mode == Mode::kCoded) continue;
     double pause = cost.terms.at("pause_steps_s") + cost.terms.at("pause_rtt_s") + cost.terms.at("pause_tail_s") +
                    cost.terms.at("pause_commit_s");
     EXPECT_NEAR(cost.pause_seconds, pause, 1e-12) << Name(cost.mode);
   }
+}
+
+// With a profile that sends a tenth between the ends, on 100 Mbit/s.
+Inputs Slow(int64_t tokens = 1000) {
+  Inputs in = Smol(tokens);
+  in.link.bytes_per_second = 12.5e6;
+  in.from.coded_encode_s = 2e-4;
+  in.to.coded_decode_s = 1.5e-4;
+  CodedFacts coded;
+  coded.predictor_set = "coded set";
+  coded.profile = "coded-0.002";
+  coded.token_bytes = 2304;
+  coded.end_token_bytes = 11880;
+  coded.ends = 40;
+  coded.set_bytes = 42 << 20;
+  coded.gated = true;
+  in.coded = coded;
+  return in;
+}
+
+TEST(CostModel, CodedCountsItsBytesAndItsCodec) {
+  const Inputs in = Slow();
+  const Plan plan = MakePlan(in);
+  const ModeCost& coded = *plan.Find(Mode::kCoded);
+  EXPECT_EQ(coded.bytes, 960 * 2304 + 40 * 11880);
+  const double step = 3 * (0.012 + 1000 * 4e-6), transfer = static_cast<double>(coded.bytes) / 12.5e6;
+  EXPECT_NEAR(coded.terms.at("transfer_s"), transfer, 1e-12);
+  EXPECT_NEAR(coded.terms.at("encode_s"), 960 * 2e-4, 1e-12);
+  EXPECT_NEAR(coded.terms.at("decode_s"), 960 * 1.5e-4, 1e-12);
+  // The link is the slowest of the three; the first block is coded before it starts, the last decoded after it ends.
+  EXPECT_NEAR(coded.terms.at("pipeline_s"), transfer + 128 * 3.5e-4, 1e-12);
+  EXPECT_NEAR(coded.terms.at("bytes_saved"), 23040000 - coded.bytes, 1e-6);
+  const double first = 17 * 0.0005 + transfer + 128 * 3.5e-4 + 0.003 + 9 * step;
+  EXPECT_NEAR(coded.total_seconds, first + coded.terms.at("rounds_s") + coded.terms.at("final_s"), 1e-9);
+  EXPECT_LT(coded.terms.at("pause_tail_s"), plan.Find(Mode::kFull)->terms.at("pause_tail_s")) << "the tail goes in 8 bits";
+  EXPECT_EQ(plan.inputs.at("c_encode"), 2e-4);
+  EXPECT_EQ(plan.inputs.at("c_decode"), 1.5e-4);
+}
+
+TEST(CostModel, ASlowCodecOrABusyWorkerIsTheBottleneck) {
+  Inputs in = Slow();
+  in.from.coded_encode_s = 1e-3;
+  in.from.load = 0.5;
+  EXPECT_NEAR(MakePlan(in).Find(Mode::kCoded)->terms.at("pipeline_s"), 960 * 2e-3 + 128 * (2e-3 + 1.5e-4), 1e-9);
+}
+
+TEST(CostModel, AutoTakesCodedOnASlowLinkOnlyWhereItMay) {
+  Inputs in = Slow();
+  in.must_move = true;
+  Plan plan = MakePlan(in);
+  EXPECT_EQ(plan.chosen, Mode::kCoded);
+  EXPECT_EQ(plan.profile, "coded-0.002");
+  EXPECT_EQ(plan.predictor_set, "coded set");
+  EXPECT_EQ(plan.break_even_moves, std::ceil((42 << 20) / plan.Find(Mode::kCoded)->terms.at("bytes_saved")));
+  in.impossible[Mode::kCoded] = in.impossible[Mode::kRisk] = "the caller does not allow lossy modes";
+  plan = MakePlan(in);
+  EXPECT_NE(plan.chosen, Mode::kCoded);
+  EXPECT_EQ(plan.Find(Mode::kCoded)->why_not, "the caller does not allow lossy modes");
+  EXPECT_EQ(plan.profile, "risk-0.005") << "of what a lossy move would use";
+  in = Slow();
+  in.must_move = true;
+  in.link.bytes_per_second = 10e9;
+  EXPECT_NE(MakePlan(in).chosen, Mode::kCoded) << "a fast link needs no codec";
+}
+
+TEST(CostModel, AnAbsentCodecIsPlacedAndShared) {
+  Inputs in = Slow();
+  const double held = MakePlan(in).Find(Mode::kCoded)->total_seconds;
+  in.coded->absent = true;
+  in.coded->moves = 4;
+  EXPECT_NEAR(MakePlan(in).Find(Mode::kCoded)->total_seconds, held + static_cast<double>(42 << 20) / 12.5e6 / 4, 1e-9);
+}
+
+TEST(CostModel, CodedOfNoMoreTokensThanTheEndsIsFull) {
+  Inputs in = Slow(40);
+  in.asked = Mode::kCoded;
+  const Plan plan = MakePlan(in);
+  EXPECT_EQ(plan.chosen, Mode::kFull);
+  EXPECT_THAT(plan.why, HasSubstr("40 cells are no more than the 40 ends"));
+  EXPECT_FALSE(plan.Find(Mode::kCoded)->possible);
 }
 
 TEST(CostModel, RebuildBoundPipelineUsesTheSlowerSide) {
