@@ -30,6 +30,22 @@ TokenEvent FromProto(const v1::TokenRecord& token) {
   return out;
 }
 
+v1::TokenRecord ToProto(const TokenEvent& token) {
+  v1::TokenRecord out;
+  out.set_index(token.index);
+  out.set_token(token.token);
+  out.set_text(token.text);
+  out.set_logprob(token.logprob);
+  out.set_epoch(token.epoch);
+  for (const Alternative& other : token.top) {
+    v1::TopLogprob& top = *out.add_top();
+    top.set_token(other.token);
+    top.set_text(other.text);
+    top.set_logprob(other.logprob);
+  }
+  return out;
+}
+
 FinishReason FromProto(v1::FinishReason reason) {
   switch (reason) {
     case v1::FINISH_REASON_STOP:

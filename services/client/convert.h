@@ -10,6 +10,7 @@
 namespace riskkv::client {
 
 TokenEvent FromProto(const v1::TokenRecord& token);
+v1::TokenRecord ToProto(const TokenEvent& token);
 FinishReason FromProto(v1::FinishReason reason);
 // Nothing for an event this version does not know.
 std::optional<Event> FromProto(const v1::GenerateEvent& event);

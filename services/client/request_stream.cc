@@ -7,9 +7,12 @@
 #include "common/net/channel.h"
 #include "common/net/status.h"
 #include "fmt/format.h"
+#include "services/client/convert.h"
 
 namespace riskkv::client {
 namespace {
+
+constexpr absl::Duration kLookForAnswer = absl::Milliseconds(20);
 
 absl::Status Cancelled() {
   return WithContext(
@@ -43,13 +46,19 @@ RequestStream::RequestStream(StreamOptions options, int64_t next_index, uint64_t
       merger_(next_index, min_epoch),
       log_(next_index),
       last_news_(clock->Monotonic()) {
-  if (!options_.coordinator.empty()) locator_.emplace(options_.coordinator);
+  if (options_.coordinator.empty()) return;
+  locator_.emplace(options_.coordinator);
+  if (options_.recover) recoverer_.emplace(options_.coordinator);
 }
 
 std::unique_ptr<RequestStream> RequestStream::Generate(const std::string& address,
                                                        const v1::GenerateRequest& request,
                                                        StreamOptions options, const Clock* clock) {
   std::unique_ptr<RequestStream> stream(new RequestStream(std::move(options), 0, 0, clock));
+  if (stream->recoverer_ && request.has_tokens()) {
+    const auto& ids = request.tokens().ids();
+    stream->holding_ = Holding{.prompt = {ids.begin(), ids.end()}, .sampling = request.sampling(), .stop = request.stop()};
+  }
   stream->Open(Target{"", address}, [request](v1::Generation::Stub& stub, grpc::ClientContext* context) {
     return stub.Generate(context, request);
   });
@@ -90,10 +99,12 @@ absl::Duration RequestStream::NextDue(absl::Duration deadline) const {
   absl::Duration due = std::min(deadline, clock_->Monotonic() + absl::Seconds(1));
   if (attach_due_) due = std::min(due, *attach_due_);
   if (candidate_due_) due = std::min(due, *candidate_due_);
+  if (recoverer_ && recoverer_->running()) due = std::min(due, clock_->Monotonic() + kLookForAnswer);
   return due;
 }
 
 std::optional<absl::StatusOr<StreamItem>> RequestStream::RunDue() {
+  if (recoverer_ && recoverer_->running()) return EndRecover();
   absl::Duration now = clock_->Monotonic();
   if (attach_due_ && now >= *attach_due_) {
     attach_due_.reset();
@@ -168,6 +179,7 @@ std::optional<absl::StatusOr<StreamItem>> RequestStream::Act(const QueuedEvent& 
 absl::StatusOr<StreamItem> RequestStream::Deliver(const QueuedEvent& queued) {
   failures_ = 0;
   log_.Add(std::get<TokenEvent>(queued.event), queued.received);
+  if (holding_) holding_->log.push_back(ToProto(std::get<TokenEvent>(queued.event)));
   // A token of the owner that was to move: it stays. A token of the candidate: it is the owner now.
   if (candidate_) {
     if (candidate_source_ != 0 && queued.source != candidate_source_) Close(candidate_source_);
@@ -199,14 +211,67 @@ absl::StatusOr<StreamItem> RequestStream::Fail(absl::Status error) {
 std::optional<absl::StatusOr<StreamItem>> RequestStream::PlanReattach(absl::Status why) {
   ++failures_;
   if (IsFinal(why, locator_.has_value())) return Fail(std::move(why));
-  if (failures_ > options_.max_attempts) {
+  if (MayRecover() && failures_ >= options_.recover_after && Patient()) {
+    StartRecover();
+    return std::nullopt;
+  }
+  if (failures_ > options_.max_attempts && !Patient()) {
     return Fail(Annotate(why, fmt::format("request {} from index {}: given up after {} attempts", request_id_,
                                           merger_.next_index(), failures_)));
   }
-  absl::Duration wait = options_.backoff * (1LL << std::min(failures_ - 1, 10));
-  attach_due_ =
-      clock_->Monotonic() + (failures_ == 1 ? absl::ZeroDuration() : std::min(wait, options_.max_backoff));
+  ScheduleAttach();
   return std::nullopt;
+}
+
+void RequestStream::ScheduleAttach() {
+  absl::Duration wait = options_.backoff * (1LL << std::min(std::max(failures_ - 1, 0), 10));
+  attach_due_ =
+      clock_->Monotonic() + (failures_ <= 1 ? absl::ZeroDuration() : std::min(wait, options_.max_backoff));
+}
+
+bool RequestStream::MayRecover() const {
+  return holding_ && static_cast<int64_t>(holding_->log.size()) == merger_.next_index();
+}
+
+bool RequestStream::Patient() const {
+  return MayRecover() && clock_->Monotonic() - last_news_ < options_.recover_patience;
+}
+
+// From here on nothing of the epochs so far is taken: the new owner begins where this client stands now.
+void RequestStream::StartRecover() {
+  while (!sources_.empty()) Close(sources_.begin()->first);
+  ForgetCandidate();
+  attach_due_.reset();
+  v1::RecoverRequest request;
+  request.set_request_id(request_id_);
+  request.set_epoch(merger_.epoch());
+  request.mutable_prompt()->Add(holding_->prompt.begin(), holding_->prompt.end());
+  for (const v1::TokenRecord& token : holding_->log) *request.add_log() = token;
+  *request.mutable_sampling() = holding_->sampling;
+  *request.mutable_stop() = holding_->stop;
+  recoverer_->Start(std::move(request), options_.recover_timeout);
+}
+
+// NOT_OWNER: the owner is there, and is attached to again. Anything else may have been carried out all the same, so nothing of this epoch
+// is taken before the owner record shows a later one, or refuses.
+std::optional<absl::StatusOr<StreamItem>> RequestStream::EndRecover() {
+  std::optional<absl::StatusOr<Target>> owner = recoverer_->Take();
+  if (!owner) return std::nullopt;
+  recovering_ = !owner->ok() && ReasonOf(owner->status()) != "NOT_OWNER";
+  if (!owner->ok()) {
+    ++failures_;
+    if (recovering_ && !Patient()) return Fail(owner->status());
+    ScheduleAttach();
+    return std::nullopt;
+  }
+  ++recoveries_;
+  failures_ = 0;
+  last_news_ = clock_->Monotonic();
+  Verdict verdict = merger_.OnLocated(**owner);
+  if (verdict.action == Action::kFail) return Fail(verdict.error);
+  ScheduleAttach();
+  const Target& to = merger_.owner();
+  return StreamItem(MovedEvent{to.worker_id, to.address, to.epoch, to.start_index});
 }
 
 absl::Status RequestStream::AskCoordinator() {
@@ -220,7 +285,10 @@ absl::Status RequestStream::AskCoordinator() {
 void RequestStream::AttachOwner() {
   // After a failure nobody's word is fresher than the owner record's; without an answer the last known owner
   // is tried.
+  const uint64_t epoch = merger_.epoch();
   if (failures_ > 0 && locator_) AskCoordinator().IgnoreError();
+  if (recovering_ && merger_.epoch() == epoch) return StartRecover();
+  recovering_ = false;
   if (AttachedToOwner()) return;
   OpenAttach(merger_.owner());
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -18,6 +19,7 @@
 #include "services/client/core/stream_merger.h"
 #include "services/client/event_queue.h"
 #include "services/client/locator.h"
+#include "services/client/recoverer.h"
 #include "services/client/stream_source.h"
 
 namespace riskkv::client {
@@ -31,6 +33,21 @@ struct StreamOptions {
   absl::Duration locate_timeout = absl::Seconds(2);
   absl::Duration stall = absl::Seconds(15);  // silence after which the coordinator is asked, if there is one
   bool acknowledge = true;                   // tell the owner that the end was received
+  // With a coordinator, and for a request that this stream began with token ids (a text prompt's tokens only its worker knows): an owner
+  // that is lost for good is replaced (Recover). The coordinator says whether it is; until then, and for so long after the last event,
+  // attaches go on beyond max_attempts.
+  bool recover = true;
+  int recover_after = 3;  // attaches in a row that brought no token
+  absl::Duration recover_patience = absl::Seconds(30);
+  absl::Duration recover_timeout = absl::Seconds(65);  // of one call: the new owner replays before it answers
+};
+
+// What a client must hold of a request to give it a new owner; with its output from index 0.
+struct Holding {
+  std::vector<int32_t> prompt;
+  v1::SamplingParams sampling;
+  v1::StopParams stop;
+  std::vector<v1::TokenRecord> log;
 };
 
 // What Next() hands out. MovingEvent and MovedEvent are news, the stream follows by itself.
@@ -60,6 +77,7 @@ class RequestStream {
   const StreamMerger& merger() const { return merger_; }
   const DeliveryLog& log() const { return log_; }
   int64_t attaches() const { return attaches_; }
+  int64_t recoveries() const { return recoveries_; }
 
  private:
   RequestStream(StreamOptions options, int64_t next_index, uint64_t min_epoch, const Clock* clock);
@@ -68,8 +86,14 @@ class RequestStream {
   absl::StatusOr<StreamItem> Deliver(const QueuedEvent& queued);
   absl::StatusOr<StreamItem> Finish(const FinishedEvent& end);
   std::optional<absl::StatusOr<StreamItem>> PlanReattach(absl::Status why);
+  void ScheduleAttach();
   absl::StatusOr<StreamItem> Fail(absl::Status error);
   std::optional<absl::StatusOr<StreamItem>> RunDue();
+  // --- an owner that is lost for good ---
+  bool MayRecover() const;
+  bool Patient() const;  // a Recover may yet succeed
+  void StartRecover();
+  std::optional<absl::StatusOr<StreamItem>> EndRecover();
   absl::Status AskCoordinator();
   void AttachOwner();
   void PreAttach();
@@ -83,6 +107,8 @@ class RequestStream {
   const StreamOptions options_;
   const Clock* const clock_;
   std::optional<Locator> locator_;
+  std::optional<Recoverer> recoverer_;
+  std::optional<Holding> holding_;
   EventQueue queue_;
   StreamMerger merger_;
   DeliveryLog log_;
@@ -91,6 +117,8 @@ class RequestStream {
   SourceId next_source_ = 1;
   int failures_ = 0;  // attaches since the last token
   int64_t attaches_ = 0;
+  int64_t recoveries_ = 0;
+  bool recovering_ = false;  // a Recover was asked for that may have been carried out
   std::optional<absl::Duration> attach_due_;  // the owner has to be attached then
   std::optional<Target> candidate_;           // named by Moving, not decided yet
   std::optional<absl::Duration> candidate_due_;

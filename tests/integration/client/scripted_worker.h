@@ -151,7 +151,7 @@ class ScriptedWorker final : public v1::Generation::Service {
   std::unique_ptr<RpcServer> server_;
 };
 
-// Answers Locate.
+// Answers Locate, and Recover as it is told.
 class ScriptedCoordinator final : public v1::Coordinator::Service {
  public:
   ScriptedCoordinator() {
@@ -172,6 +172,15 @@ class ScriptedCoordinator final : public v1::Coordinator::Service {
     MutexLock lock(mu_);
     return located_;
   }
+  using Recovery = std::function<absl::Status(const v1::RecoverRequest&)>;
+  // An OK is answered with the owner that was set last.
+  void OnRecover(Recovery recovery) { recovery_ = std::move(recovery); }
+  grpc::Status Recover(grpc::ServerContext*, const v1::RecoverRequest* request, v1::LocateReply* reply) override {
+    if (absl::Status s = recovery_ ? recovery_(*request) : absl::UnimplementedError("no recovery"); !s.ok()) return ToGrpc(s);
+    MutexLock lock(mu_);
+    *reply = owner_;
+    return grpc::Status::OK;
+  }
   grpc::Status Locate(grpc::ServerContext*, const v1::LocateRequest* request,
                       v1::LocateReply* reply) override {
     MutexLock lock(mu_);
@@ -183,6 +192,7 @@ class ScriptedCoordinator final : public v1::Coordinator::Service {
 
  private:
   Mutex mu_;
+  Recovery recovery_;
   v1::LocateReply owner_ ABSL_GUARDED_BY(mu_);
   int located_ ABSL_GUARDED_BY(mu_) = 0;
   std::unique_ptr<RpcServer> server_;

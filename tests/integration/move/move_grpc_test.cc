@@ -270,6 +270,23 @@ TEST_F(MoveGrpcTest, DestinationWithoutRoomOrGone) {
   EXPECT_EQ(got, want);
 }
 
+// Nobody holds the request but its client, with the prompt and what it has received.
+TEST_F(MoveGrpcTest, ALostOwnersRequestIsRecoveredByItsClient) {
+  StartBoth();
+  const std::vector<Token> want = Unmoved(300, 400);
+  auto stream = Generate(300, 400);
+  std::vector<Token> got = Read(*stream, 20);
+  a_.reset();
+  for (Token t : Read(*stream, 1 << 20)) got.push_back(t);
+  EXPECT_EQ(got, want);
+  EXPECT_EQ(stream->recoveries(), 1);
+  EXPECT_EQ(stream->merger().epoch(), 2u);
+  EXPECT_EQ(stream->merger().owner().worker_id, "b");
+  EXPECT_EQ(stream->log().Lost(400), 0);
+  EXPECT_EQ(stream->log().Duplicated(), 0);
+  EXPECT_TRUE(Eventually([&] { return Idle(*b_); }));
+}
+
 TEST_F(MoveGrpcTest, WorkersFindTheirCoordinatorAgain) {
   StartBoth();
   const int port = coordinator_->port();
