@@ -28,10 +28,12 @@ struct BootstrapOptions {
 // windows are resampled alike.
 std::vector<double> BootstrapMeans(std::span<const PairedDelta> deltas, const BootstrapOptions& options);
 
-// q-quantile of ascending values, linear between neighbours; 0 for none.
+// q-quantile of n ascending values: at h = q (n - 1), v[floor h] + (h - floor h) (v[floor h + 1] - v[floor h]); 0 for
+// none.
 double Quantile(std::span<const double> ascending, double q);
 
-// Mean, its 95 % interval and one-sided 90 % upper bound, and the distribution over single windows. All zero without windows.
+// mean = (1/n) sum of the values; low95, high95, upper90 = the 2.5 %, 97.5 % and 90 % Quantile of BootstrapMeans; p50,
+// p90, p99 = Quantile over the values themselves; worst = the largest. Nats per token, all zero without windows.
 RiskStats Summarise(std::span<const PairedDelta> deltas, const BootstrapOptions& options);
 
 }  // namespace riskkv

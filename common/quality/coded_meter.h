@@ -33,7 +33,10 @@ class CodedMeter {
   CodedMeter(Engine& engine, CellStore& store, const WindowSet& windows, std::string split,
              const BootstrapOptions& bootstrap, Progress& progress);
 
+  // Exact cells and NLL of every window, scored as risk.h does; a second call does nothing.
   absl::Status Prepare();
+  // delta = NLL(horizon | decoded cache) - NLL(same | exact cache), nats per token; bytes of everything CodeCache
+  // counts.
   absl::StatusOr<CodedMeasurement> Measure(const BlockCodec& codec, const CodedProfile& profile);
   double exact_nll() const;  // mean over windows
 

@@ -49,7 +49,8 @@ struct GateTrials {
 std::vector<GateTrials> TryGates(std::span<const TrialCandidate> candidates, std::span<const double> epsilons,
                                  int64_t bytes_full, const TrialOptions& options);
 
-// 95 % Wilson score interval of k successes in n.
+// value = p = k / n with its 95 % Wilson score interval, z = 1.96:
+//   (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), within [0, 1]; all zero for n <= 0.
 Proportion Wilson(int k, int n);
 
 }  // namespace riskkv

@@ -29,7 +29,8 @@ struct RiskPath {
       prefixes;  // of `order`: 1, 2, .. G groups; the first is the single one, not measured again
 };
 
-// Groups by risk / bytes saved, ascending; ties by number.
+// Groups by risk[g] / bytes_saved[g] (nats per token and byte), ascending; ties by number. Both of one length, bytes
+// positive.
 std::vector<int> OrderByRisk(const std::vector<double>& risk, const std::vector<int64_t>& bytes_saved);
 
 // 2G evaluations, of which the first prefix is known from its single group. bytes_saved[g]: of a token's

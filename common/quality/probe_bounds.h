@@ -21,7 +21,8 @@ struct TokenErrors {
   std::size_t stride() const { return 2 * layers.size(); }
 };
 
-// All groups rebuilt over the profile's rebuilt range of one exact cache.
+// values[t][l][K|V] = |rebuilt - exact|^2 over the kv elements / the layer's calibrated variance, t over the
+// cells that `ends` leaves of one exact cache; all groups rebuilt.
 absl::StatusOr<TokenErrors> MeasureTokenErrors(kernels::Backend& backend, kernels::SetHandle handle,
                                                const PredictorSet& set, const EndsPolicy& ends,
                                                const KvBlock& exact);
@@ -29,8 +30,9 @@ absl::StatusOr<TokenErrors> MeasureTokenErrors(kernels::Backend& backend, kernel
 // Fills k, v (quantiles over tokens) and k_bound, v_bound of every layer in `groups`. A move is simulated
 // many times a window: policy.tokens_per_block tokens of each block of policy.block_tokens are probed, and
 // every layer's error over its own 99 % quantile taken; the bounds are those quantiles times the factor that
-// a share policy.false_alarm of the simulated moves exceeds anywhere, times policy.margin. INVALID_ARGUMENT
-// without any token.
+// a share policy.false_alarm of the simulated moves exceeds anywhere, times policy.margin:
+//   bound[c] = q99[c] * max(1, Q(1 - false_alarm; over moves of max over blocks and c of probe[c] / q99[c])) * margin,
+// probe[c] the mean over a block's probed tokens. INVALID_ARGUMENT without any token.
 absl::Status SetProbeBounds(const std::vector<TokenErrors>& windows, const ProbePolicy& policy, uint64_t seed,
                             std::vector<GroupInfo>& groups);
 

@@ -25,8 +25,9 @@ class WindowScorer {
   // Cells a request of `history` tokens has when it moves: the newest token is sampled but not yet fed.
   static int64_t HistoryCells(const WindowShape& shape) { return shape.history - 1; }
 
-  // NLL in nats of each of the horizon tokens, `cache` (HistoryCells cells of all layers from position 0)
-  // imported into a fresh sequence and the window's own tokens fed: the last history token first.
+  // -log p(token | all before it), natural logarithm, of each of the horizon tokens: [horizon], nats; `cache`
+  // (HistoryCells cells of all layers from position 0) imported into a fresh sequence and the window's own tokens fed:
+  // the last history token first.
   absl::StatusOr<std::vector<float>> Score(const KvBlock& cache, const Window& window,
                                            const WindowShape& shape);
 
@@ -34,6 +35,7 @@ class WindowScorer {
   Engine& engine_;
 };
 
+// Arithmetic mean in double precision, 0 for none: of per-token NLLs it is a window's NLL, nats per token.
 double Mean(std::span<const float> values);
 
 }  // namespace riskkv
