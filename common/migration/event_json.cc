@@ -118,7 +118,10 @@ json ToJson(const MoveStats& s) {
           {"rounds", s.rounds},
           {"omitted_layers", s.omitted_layers},
           {"transfer_seconds", s.transfer_seconds},
-          {"replay_ms", s.replay_ms}};
+          {"replay_ms", s.replay_ms},
+          {"encode_ms", s.encode_ms},
+          {"decode_ms", s.decode_ms},
+          {"tokens_coded", s.tokens_coded}};
 }
 
 MoveStats StatsFrom(const json& j) {
@@ -137,6 +140,9 @@ MoveStats StatsFrom(const json& j) {
   Read(j, "omitted_layers", s.omitted_layers);
   Read(j, "transfer_seconds", s.transfer_seconds);
   Read(j, "replay_ms", s.replay_ms);
+  Read(j, "encode_ms", s.encode_ms);
+  Read(j, "decode_ms", s.decode_ms);
+  Read(j, "tokens_coded", s.tokens_coded);
   return s;
 }
 

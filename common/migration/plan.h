@@ -27,7 +27,7 @@ struct Plan {
   std::string why;
   std::vector<ModeCost> alternatives;
   std::map<std::string, double> inputs;
-  std::string predictor_set;  // of the lossy alternative, possible or not
+  std::string predictor_set;  // of the chosen mode where it is lossy, else of the one that would be used, possible or not
   std::string profile;
   bool set_absent = false;      // the destination must fetch the set first
   double moves_per_set = 0;     // how often the set was used

@@ -117,6 +117,9 @@ struct MoveStats {
   std::vector<int> omitted_layers;
   double transfer_seconds = 0;
   double replay_ms = 0;
+  double encode_ms = 0;
+  double decode_ms = 0;
+  int64_t tokens_coded = 0;  // coded or in 8 bits
 };
 
 struct Fallback {

@@ -58,6 +58,9 @@ v1::MoveStats ToProto(const MoveStats& s) {
   out.mutable_omitted_layers()->Add(s.omitted_layers.begin(), s.omitted_layers.end());
   out.set_transfer_seconds(s.transfer_seconds);
   out.set_replay_ms(s.replay_ms);
+  out.set_encode_ms(s.encode_ms);
+  out.set_decode_ms(s.decode_ms);
+  out.set_tokens_coded(s.tokens_coded);
   return out;
 }
 
@@ -75,7 +78,10 @@ MoveStats FromProto(const v1::MoveStats& s) {
           .rounds = s.rounds(),
           .omitted_layers = {s.omitted_layers().begin(), s.omitted_layers().end()},
           .transfer_seconds = s.transfer_seconds(),
-          .replay_ms = s.replay_ms()};
+          .replay_ms = s.replay_ms(),
+          .encode_ms = s.encode_ms(),
+          .decode_ms = s.decode_ms(),
+          .tokens_coded = s.tokens_coded()};
 }
 
 RoundDone FromProto(const v1::RoundDone& r) {

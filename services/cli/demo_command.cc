@@ -33,6 +33,10 @@ void AddOptions(CLI::App& command, DemoOptions& o, std::string& text_dir) {
   command.add_option("--move-after", o.move_after, "Output tokens before the move")->capture_default_str();
   command.add_option("--max-pause-ms", o.max_pause_ms, "Longest pause a move may plan")
       ->capture_default_str();
+  o.link_mbit = 100;
+  command.add_option("--link-mbit", o.link_mbit, "Speed of the link that every mode moves over once; 0: leave that out")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
   command.add_option("--cells", o.cells, "KV cells a worker has")->capture_default_str();
   command.add_option("--coordinator-binary", o.coordinator_binary, "Default: beside this program");
   command.add_option("--worker-binary", o.worker_binary, "Default: beside this program");

@@ -28,12 +28,12 @@ void AddOptions(CLI::App& command, MigrateOptions& o) {
   command.add_option("--request", o.request, "Request to move")->required();
   command.add_option("--to", o.to, "Worker it goes to")->required();
   command.add_option("--from", o.from, "Worker it must be on; checked when given");
-  command.add_option("--mode", o.mode, "auto | risk | full | replay")->capture_default_str();
+  command.add_option("--mode", o.mode, "auto | risk | coded | full | replay")->capture_default_str();
   command.add_flag("--allow-lossy", o.allow_lossy,
-                   "Allow a cache that is rebuilt within the profile's gate (needed by risk)");
+                   "Allow a cache that is rebuilt or coded within the profile's gate (needed by risk and coded)");
   command.add_option("--set", o.set,
                      "Predictor set by digest (default: any gated set both sides hold or can fetch)");
-  command.add_option("--profile", o.profile, "Profile of the set (default: the gated one that omits most)");
+  command.add_option("--profile", o.profile, "Profile of the set (default: the gated one that omits most or sends least)");
   command.add_flag("--allow-ungated", o.allow_ungated,
                    "Allow a profile that passed no gate (demonstrations)");
   command.add_option("--epoch", o.epoch,

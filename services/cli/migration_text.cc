@@ -12,7 +12,7 @@ namespace {
 
 // A plan names the profile a lossy mode would use, whatever was chosen.
 std::string ProfileOf(const v1::Plan& plan) {
-  if (plan.profile().empty() || plan.chosen() != v1::MODE_RISK) return "";
+  if (plan.profile().empty() || (plan.chosen() != v1::MODE_RISK && plan.chosen() != v1::MODE_CODED)) return "";
   return fmt::format(", profile {} of set {}", plan.profile(), ShortDigest(plan.predictor_set()));
 }
 
@@ -26,6 +26,11 @@ std::string StatsText(const v1::MoveStats& s) {
     text +=
         fmt::format("; rebuilt {} of {} cells in {}, probe at {} of its bound", s.tokens_rebuilt(),
                     s.tokens_rebuilt() + s.tokens_exact(), HumanMs(s.rebuild_ms()), Percent(s.probe_error()));
+  }
+  if (s.tokens_coded() > 0) {
+    text += fmt::format("; coded {} of {} cells in {}, decoded in {}, probe at {} of its bound", s.tokens_coded(),
+                        s.tokens_coded() + s.tokens_exact(), HumanMs(s.encode_ms()), HumanMs(s.decode_ms()),
+                        Percent(s.probe_error()));
   }
   if (s.replay_ms() > 0) text += fmt::format("; replayed in {}", HumanMs(s.replay_ms()));
   return text;

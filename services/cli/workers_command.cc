@@ -58,14 +58,16 @@ std::string LinksTable(const v1::ListWorkersReply& reply) {
   return "\n" + table.ToString();
 }
 
-// The gated profile that omits most, or the ungated ones by name.
+// Every lossy profile with what it omits, or how many times fewer bytes it sends.
 std::string ProfilesText(const v1::PredictorSetInfo& set) {
   std::string text;
   for (const v1::ProfileInfo& p : set.profiles()) {
-    if (p.omitted_layers().empty()) continue;
+    const bool coded = p.mode() == v1::MODE_CODED;
+    if (p.omitted_layers().empty() && !coded) continue;
     double share =
         set.fingerprint().n_layer() > 0 ? 1.0 * p.omitted_layers_size() / set.fingerprint().n_layer() : 0;
-    text += fmt::format("{}{} ({}{})", text.empty() ? "" : ", ", p.name(), Percent(share),
+    text += fmt::format("{}{} ({}{})", text.empty() ? "" : ", ", p.name(),
+                        coded ? fmt::format("{:.1f}x", p.times_fewer()) : Percent(share),
                         p.gated() ? "" : ", ungated");
   }
   return text.empty() ? "-" : text;
@@ -73,7 +75,7 @@ std::string ProfilesText(const v1::PredictorSetInfo& set) {
 
 std::string SetsTable(const v1::ListPredictorSetsReply& reply) {
   if (reply.sets().empty()) return "\nno predictor sets\n";
-  Table table({"SET", ">BYTES", "WEIGHTS", ">GROUPS", ">MOVES", ">N*", "HELD BY", "PROFILES (OMITTED)"});
+  Table table({"SET", ">BYTES", "WEIGHTS", ">GROUPS", ">MOVES", ">N*", "HELD BY", "PROFILES (OMITTED, OR TIMES FEWER)"});
   for (const v1::PredictorSetInfo& s : reply.sets()) {
     table.Add({ShortDigest(s.digest()), HumanBytes(s.file_bytes()), s.weight_type(),
                std::to_string(s.groups_size()), std::to_string(s.moves()),

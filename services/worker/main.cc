@@ -44,6 +44,9 @@ void AddServiceFlags(CLI::App& app, Flags& f) {
   app.add_option("--coordinator", f.worker.coordinator, "host:port, or several, comma-separated, of which one leads; without one nothing moves");
   app.add_flag("--insecure", f.worker.insecure, "allow plain text beyond loopback");
   app.add_option("--max-moves", f.worker.max_moves, "moves at once, each way")->capture_default_str()->check(CLI::Range(1, 64));
+  app.add_option("--egress-limit", f.worker.egress_limit,
+                 "bytes a second this worker sends to others (moves, link probes, predictor sets); 0: no limit")
+      ->check(CLI::Range(0.0, 1e12));
   app.add_option("--max-queue", f.worker.manager.max_queue, "requests that may wait")->capture_default_str()->check(CLI::Range(1, 100000));
   app.add_option("--port-file", f.port_file, "write the port here once serving");
   app.add_option("--log-level", f.log_level)

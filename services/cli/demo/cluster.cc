@@ -53,22 +53,27 @@ absl::Status Cluster::Start() {
   RETURN_IF_ERROR(Launch("coordinator", {binary, "--listen", "127.0.0.1:0", "--store",
                                          "sqlite:" + folder_ + "/coordinator.db"}));
   ASSIGN_OR_RETURN(coordinator_, AwaitAddress("coordinator"));
-  for (const char* id : {"a", "b"})
-    RETURN_IF_ERROR(Launch(fmt::format("worker-{}", id), WorkerArguments(id)));
-  for (const char* id : {"a", "b"}) {
-    ASSIGN_OR_RETURN(std::string address, AwaitAddress(fmt::format("worker-{}", id)));
+  RETURN_IF_ERROR(LaunchWorkers(0, 2));
+  // After the others, which measure what computing costs while they start.
+  return options_.link_mbit > 0 ? LaunchWorkers(2, 3) : absl::OkStatus();
+}
+
+absl::Status Cluster::LaunchWorkers(int from, int to) {
+  for (int i = from; i < to; ++i) RETURN_IF_ERROR(Launch("worker-" + WorkerId(i), WorkerArguments(i)));
+  for (int i = from; i < to; ++i) {
+    ASSIGN_OR_RETURN(std::string address, AwaitAddress("worker-" + WorkerId(i)));
     workers_.push_back(address);
   }
   return absl::OkStatus();
 }
 
-std::vector<std::string> Cluster::WorkerArguments(const std::string& id) const {
+std::vector<std::string> Cluster::WorkerArguments(int worker) const {
   std::string binary =
       options_.worker_binary.empty() ? BesideThisProgram("riskkv-worker") : options_.worker_binary;
   // One engine thread each: ggml's threads spin, and two workers must not fight over two cores.
   std::vector<std::string> argv = {binary,
                                    "--id",
-                                   id,
+                                   WorkerId(worker),
                                    "--listen",
                                    "127.0.0.1:0",
                                    "--coordinator",
@@ -85,6 +90,7 @@ std::vector<std::string> Cluster::WorkerArguments(const std::string& id) const {
                                    predictors_};
   // Without a pace of its own the fake engine would end before anything can be moved.
   if (options_.engine == "fake") argv.insert(argv.end(), {"--fake-step-ms", "5"});
+  if (worker == 2) argv.insert(argv.end(), {"--egress-limit", std::to_string(int64_t{options_.link_mbit} * 125000)});
   if (!options_.model.empty()) argv.insert(argv.end(), {"--model", options_.model});
   return argv;
 }
@@ -124,12 +130,12 @@ absl::Status Cluster::AwaitServing(absl::Duration timeout) {
     if (reply.ok()) {
       serving = std::count_if(reply->workers().begin(), reply->workers().end(),
                               [](const auto& w) { return w.serving(); });
-      if (serving == 2) return absl::OkStatus();
+      if (serving == static_cast<int>(workers_.size())) return absl::OkStatus();
     }
     absl::SleepFor(absl::Milliseconds(50));
   }
   return MakeError(absl::StatusCode::kDeadlineExceeded, "NOT_READY",
-                   fmt::format("{} of 2 workers serve after {}; logs are in {}", serving,
+                   fmt::format("{} of {} workers serve after {}; logs are in {}", serving, workers_.size(),
                                absl::FormatDuration(timeout), folder_));
 }
 

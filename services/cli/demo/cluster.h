@@ -1,4 +1,4 @@
-// A coordinator and two workers on this machine, as processes.
+// A coordinator and two workers on this machine, as processes, and with options.link_mbit a third.
 #ifndef RISKKV_SERVICES_CLI_DEMO_CLUSTER_H_
 #define RISKKV_SERVICES_CLI_DEMO_CLUSTER_H_
 
@@ -19,9 +19,9 @@ class Cluster {
   Cluster(const DemoOptions& options, std::string folder, std::string predictors);
   ~Cluster();
 
-  // Starts all three and waits until they listen. No gRPC is used: processes are to be started before it is.
+  // Starts all and waits until they listen. No gRPC is used: processes are to be started before it is.
   absl::Status Start();
-  // Waits until the coordinator lists both workers as serving.
+  // Waits until the coordinator lists all workers as serving.
   absl::Status AwaitServing(absl::Duration timeout);
   // UNAVAILABLE, with the end of its log, when one of them has died.
   absl::Status CheckAlive();
@@ -29,13 +29,15 @@ class Cluster {
   void Kill(int worker);
 
   const std::string& coordinator() const { return coordinator_; }
-  // 0 is the worker "a", 1 is "b".
+  // 0 is the worker "a", 1 is "b", 2 is "c", which sends at options.link_mbit.
   const std::string& worker(int i) const { return workers_.at(i); }
+  static std::string WorkerId(int i) { return std::string(1, static_cast<char>('a' + i)); }
 
  private:
+  absl::Status LaunchWorkers(int from, int to);
   absl::Status Launch(const std::string& name, std::vector<std::string> argv);
   absl::StatusOr<std::string> AwaitAddress(const std::string& name);
-  std::vector<std::string> WorkerArguments(const std::string& id) const;
+  std::vector<std::string> WorkerArguments(int worker) const;
   std::string LogTail(const std::string& name) const;
 
   const DemoOptions options_;

@@ -25,6 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kCharsPerToken = 4.2;  // of English prose, about
+constexpr int kSlowMoveAfter = 16;      // a move over a slow link needs more of the request to happen in
 
 // The work folder: kept when something went wrong or it was asked for.
 class WorkFolder {
@@ -63,9 +64,12 @@ absl::StatusOr<std::string> PromptSource(const DemoOptions& o) {
   return BuiltInText();
 }
 
+absl::StatusOr<v1::WorkerInfo> DescribeWorker(const Cluster& cluster) {
+  return Peer<v1::Worker>("worker", cluster.worker(0)).Call(&v1::Worker::Stub::Describe, v1::DescribeRequest());
+}
+
 absl::StatusOr<ProfileChoice> Choose(const Cluster& cluster, Narrator& narrator) {
-  absl::StatusOr<v1::WorkerInfo> info =
-      Peer<v1::Worker>("worker", cluster.worker(0)).Call(&v1::Worker::Stub::Describe, v1::DescribeRequest());
+  absl::StatusOr<v1::WorkerInfo> info = DescribeWorker(cluster);
   RETURN_IF_ERROR(info.status());
   ASSIGN_OR_RETURN(ProfileChoice choice, ChooseProfile(info->sets()));
   const v1::ProfileInfo& p = choice.profile;
@@ -104,6 +108,47 @@ MoveSpec FullSpec(const DemoOptions& o, const std::string& text) {
   return spec;
 }
 
+// The long request again, in every mode, from the worker behind the slow link.
+std::vector<MoveSpec> LinkSpecs(const DemoOptions& o, const DemoResult& result, const absl::StatusOr<ProfileChoice>& coded,
+                                const std::string& text) {
+  MoveSpec spec = RiskSpec(o, result.choice, text);
+  spec.from = 2;
+  spec.move_after = std::min(o.move_after, kSlowMoveAfter);
+  std::vector<MoveSpec> specs;
+  if (coded.ok()) {
+    specs.push_back(spec);
+    specs.back().mode = v1::MODE_CODED;
+    specs.back().predictor_set = coded->set.digest();
+    specs.back().profile = coded->profile.name();
+    specs.back().allow_ungated = false;
+  }
+  specs.push_back(spec);
+  spec.predictor_set.clear();
+  spec.profile.clear();
+  spec.allow_ungated = false;
+  for (v1::Mode mode : {v1::MODE_FULL, v1::MODE_REPLAY}) {
+    specs.push_back(spec);
+    specs.back().mode = mode;
+  }
+  return specs;
+}
+
+absl::StatusOr<LinkComparison> PlayLink(const DemoOptions& o, Cluster& cluster, const DemoResult& result, const std::string& text,
+                                        Narrator& narrator, const Clock& clock) {
+  narrator.Step(fmt::format("The long request again, moved once in each mode over a link of {} Mbit/s (worker c to b)", o.link_mbit));
+  ASSIGN_OR_RETURN(const v1::WorkerInfo info, DescribeWorker(cluster));
+  const absl::StatusOr<ProfileChoice> coded = ChooseCodedProfile(info.sets());
+  const std::vector<MoveSpec> specs = LinkSpecs(o, result, coded, text);
+  LinkComparison link;
+  link.mbit = o.link_mbit;
+  if (!coded.ok()) link.coded_left_out = std::string(coded.status().message());
+  ASSIGN_OR_RETURN(link.unmoved, RunUnmoved(cluster.worker(0), specs[0].prompt, specs[0].max_tokens, clock));
+  RETURN_IF_ERROR(RunComparison(cluster, specs, narrator, clock, link));
+  narrator.Step("What each way would have cost there, by the coordinator's cost model");
+  narrator.Block(PlanSummary(link.rows[0].report.plan));
+  return link;
+}
+
 void Tell(const MoveReport& report, Narrator& narrator) {
   std::string lines;
   for (const v1::MigrationEvent& event : report.events) lines += EventLine(event) + "\n";
@@ -132,6 +177,9 @@ absl::StatusOr<DemoResult> Play(const DemoOptions& o, Cluster& cluster, Narrator
   ASSIGN_OR_RETURN(result.unmoved, RunUnmoved(cluster.worker(0), full.prompt, full.max_tokens, clock));
   ASSIGN_OR_RETURN(result.full, RunMove(cluster, full, narrator, clock));
   Tell(result.full, narrator);
+  if (o.link_mbit > 0) {
+    ASSIGN_OR_RETURN(result.link, PlayLink(o, cluster, result, text, narrator, clock));
+  }
   return result;
 }
 
@@ -140,6 +188,7 @@ void Conclude(const DemoResult& result, const Verdicts& verdicts, const DemoOpti
   if (!o.json) {
     narrator.Step("Result");
     narrator.Block(ReportTable(result));
+    if (result.link) narrator.Block(LinkTableText(*result.link));
   }
   for (const std::string& line : verdicts.broken) narrator.Line("BROKEN: " + line);
   if (verdicts.broken.empty()) narrator.Step("Nothing lost, nothing doubled: the client saw one stream");
@@ -158,7 +207,7 @@ void StayUp(const Cluster& cluster, const std::string& folder, Narrator& narrato
 absl::StatusOr<int> Run(const DemoOptions& o, const WorkFolder& work, std::ostream& out, Narrator& narrator,
                         const Clock& clock) {
   ASSIGN_OR_RETURN(std::string predictors, EnsurePredictors(o, work.path(), narrator));
-  narrator.Step("A coordinator and two workers, one engine thread each, start as processes");
+  narrator.Step(fmt::format("A coordinator and {} workers, one engine thread each, start as processes", o.link_mbit > 0 ? "three" : "two"));
   Cluster cluster(o, work.path(), predictors);
   RETURN_IF_ERROR(cluster.Start());
   RETURN_IF_ERROR(cluster.AwaitServing(absl::Seconds(60)));

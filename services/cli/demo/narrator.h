@@ -13,6 +13,9 @@ class Narrator {
   // streams_text: false leaves the generated text out (with --json, where this goes to stderr).
   Narrator(std::ostream& out, bool streams_text) : out_(out), streams_text_(streams_text) {}
 
+  // The same voice without the generated text.
+  Narrator Quiet() const { return Narrator(out_, false); }
+
   void Step(const std::string& line);    // "==> line"
   void Line(const std::string& line);    // "    line"
   void Block(const std::string& lines);  // every line indented

@@ -21,6 +21,8 @@ struct DemoOptions {
   int move_after = 48;  // output tokens before the move
   int cells = 4096;
   int max_pause_ms = 500;
+  // > 0: a third worker, whose way out is this slow, from which each mode moves once.
+  int link_mbit = 0;
   bool keep = false;
   bool json = false;
 };

@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <tuple>
 
 #include "absl/time/clock.h"
 #include "common/base/digest.h"
 #include "common/base/status.h"
+#include "common/codec/selection_codec.h"
 #include "common/predictor/predictor_set.h"
 #include "fmt/format.h"
 #include "services/cli/demo/child_process.h"
@@ -26,12 +28,13 @@ std::string CacheRoot() {
   return std::string(home != nullptr ? home : "/tmp") + "/.cache/riskkv";
 }
 
-bool HasSet(const std::string& folder) {
+// "" when there is none.
+std::string AnySet(const std::string& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() == PredictorSet::kExtension) return true;
+    if (entry.path().extension() == PredictorSet::kExtension) return entry.path().string();
   }
-  return false;
+  return "";
 }
 
 absl::StatusOr<std::string> Folder(const DemoOptions& o, const std::string& work) {
@@ -48,14 +51,21 @@ std::vector<std::string> CalibrateArguments(const DemoOptions& o, const std::str
   if (!o.model.empty()) argv.insert(argv.end(), {"--model", o.model});
   if (!o.fit.empty()) argv.insert(argv.end(), {"--fit", o.fit, "--select", o.select});
   if (!o.confirm.empty()) argv.insert(argv.end(), {"--confirm", o.confirm});
-  if (o.seconds > 0) argv.insert(argv.end(), {"--seconds", fmt::format("{:.0f}", o.seconds)});
+  return argv;
+}
+
+// Few windows, as the paper's profiles get in their time: about three minutes of SmolLM2 on two cores.
+std::vector<std::string> CodedArguments(const DemoOptions& o, const std::string& folder, const std::string& base) {
+  std::vector<std::string> argv = CalibrateArguments(o, folder);
+  argv.insert(argv.end(), {"--method", "coded", "--base", base, "--windows-fit", "20", "--windows-select", "8",
+                           "--windows-confirm", "8", "--windows-sensitivity", "0", "--codec-weights", "fp16", "--horizon",
+                           "128"});
   return argv;
 }
 
 // As a process of its own: its gigabytes go when it ends, and it may restart itself for a better BLAS kernel.
-absl::Status Calibrate(const DemoOptions& o, const std::string& folder) {
-  absl::StatusOr<std::unique_ptr<ChildProcess>> child =
-      ChildProcess::Start({CalibrateArguments(o, folder), "", ""});
+absl::Status Calibrate(std::vector<std::string> arguments) {
+  absl::StatusOr<std::unique_ptr<ChildProcess>> child = ChildProcess::Start({std::move(arguments), "", ""});
   RETURN_IF_ERROR(child.status());
   bool told = false;
   while (!(*child)->Poll()) {
@@ -72,12 +82,27 @@ absl::Status Calibrate(const DemoOptions& o, const std::string& folder) {
                    fmt::format("'riskkv calibrate' ended with exit code {}; what it said is above", code));
 }
 
+// The set in `folder` gets coded profiles: another file, which takes its place.
+absl::Status AddCoded(const DemoOptions& o, const std::string& folder) {
+  const std::string base = AnySet(folder);
+  if (o.engine == "llama") {
+    RETURN_IF_ERROR(Calibrate(CodedArguments(o, folder, base)));
+  } else {
+    ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(base));
+    ASSIGN_OR_RETURN(const std::string bytes, WithSelectionCodec(*set));
+    RETURN_IF_ERROR(WritePredictorSet(bytes, folder + "/").status());
+  }
+  std::error_code ignored;
+  fs::remove(base, ignored);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> EnsurePredictors(const DemoOptions& o, const std::string& work,
                                              Narrator& narrator) {
   ASSIGN_OR_RETURN(std::string folder, Folder(o, work));
-  if (HasSet(folder)) {
+  if (!AnySet(folder).empty()) {
     narrator.Step(fmt::format("Predictor set: found in {}", folder));
     return folder;
   }
@@ -92,7 +117,16 @@ absl::StatusOr<std::string> EnsurePredictors(const DemoOptions& o, const std::st
   if (error) return absl::InternalError(fmt::format("cannot create {}: {}", folder, error.message()));
   narrator.Step(fmt::format("Predictor set: none in {}, calibrating one (about {:.0f} s; once a model)",
                             folder, o.seconds));
-  RETURN_IF_ERROR(Calibrate(o, folder));
+  std::vector<std::string> arguments = CalibrateArguments(o, folder);
+  if (o.seconds > 0) arguments.insert(arguments.end(), {"--seconds", fmt::format("{:.0f}", o.seconds)});
+  RETURN_IF_ERROR(Calibrate(std::move(arguments)));
+  if (o.link_mbit == 0) return folder;
+  narrator.Step("Coded profiles for that set (about three minutes; once a model)");
+  // Without them there is still everything else to show.
+  if (absl::Status coded = AddCoded(o, folder); !coded.ok()) {
+    if (absl::IsCancelled(coded)) return coded;
+    narrator.Line(fmt::format("no coded profiles: {}", std::string(coded.message())));
+  }
   return folder;
 }
 
@@ -117,6 +151,21 @@ absl::StatusOr<ProfileChoice> ChooseProfile(
                     sets.size()));
   }
   return ProfileChoice{*best_set, *best};
+}
+
+absl::StatusOr<ProfileChoice> ChooseCodedProfile(const google::protobuf::RepeatedPtrField<v1::PredictorSetInfo>& sets) {
+  std::optional<ProfileChoice> best;
+  for (const v1::PredictorSetInfo& set : sets) {
+    for (const v1::ProfileInfo& p : set.profiles()) {
+      if (p.mode() != v1::MODE_CODED || !p.gated()) continue;
+      if (!best || p.coded_token_bytes() < best->profile.coded_token_bytes()) best = ProfileChoice{set, p};
+    }
+  }
+  if (best) return *std::move(best);
+  return MakeError(absl::StatusCode::kNotFound, "PREDICTOR_MISSING",
+                   fmt::format("none of the {} predictor sets the workers hold has a coded profile that passed its gate "
+                               "(riskkv calibrate --method coded --base SET)",
+                               sets.size()));
 }
 
 }  // namespace riskkv::cli

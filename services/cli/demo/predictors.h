@@ -12,7 +12,8 @@
 namespace riskkv::cli {
 
 // A folder with at least one set for the model: the one given, or this model's cache folder; calibrated into
-// when it is empty. `work` is the demonstration's folder. CANCELLED when the calibration was interrupted.
+// when it is empty, with coded profiles where the demonstration shows a slow link. `work` is the
+// demonstration's folder. CANCELLED when the calibration was interrupted.
 absl::StatusOr<std::string> EnsurePredictors(const DemoOptions& options, const std::string& work,
                                              Narrator& narrator);
 
@@ -25,6 +26,9 @@ struct ProfileChoice {
 // set omits anything.
 absl::StatusOr<ProfileChoice> ChooseProfile(
     const google::protobuf::RepeatedPtrField<v1::PredictorSetInfo>& sets);
+
+// The gated coded profile that sends least. NOT_FOUND when no set has one.
+absl::StatusOr<ProfileChoice> ChooseCodedProfile(const google::protobuf::RepeatedPtrField<v1::PredictorSetInfo>& sets);
 
 }  // namespace riskkv::cli
 

@@ -56,23 +56,27 @@ void JudgeMove(const std::string& name, const MoveReport& m, v1::Mode wanted, Ve
         fmt::format("the {} move's client received other tokens than its owner's log has", name));
 }
 
+void JudgeLink(const LinkComparison& link, Verdicts& v) {
+  for (const LinkRow& row : link.rows) {
+    const std::string name = fmt::format("slow {}", ShortName(row.spec.mode));
+    JudgeMove(name, row.report, row.spec.mode, v);
+    if (row.spec.mode == v1::MODE_FULL && row.equal_until >= 0)
+      v.broken.push_back(fmt::format("the {} move's output differs from the unmoved run's at token {}", name, row.equal_until));
+  }
+}
+
 }  // namespace
 
-int64_t DemoResult::FirstDifference() const {
-  size_t n = std::min(unmoved.size(), full.tokens.size());
-  for (size_t i = 0; i < n; ++i) {
-    if (unmoved[i] != full.tokens[i]) return static_cast<int64_t>(i);
-  }
-  return unmoved.size() == full.tokens.size() ? -1 : static_cast<int64_t>(n);
-}
+int64_t DemoResult::FullDifference() const { return FirstDifference(unmoved, full.tokens); }
 
 Verdicts Judge(const DemoResult& r) {
   Verdicts v;
   JudgeMove("RISK", r.risk, v1::MODE_RISK, v);
   JudgeMove("FULL", r.full, v1::MODE_FULL, v);
-  if (int64_t at = r.FirstDifference(); at >= 0) {
+  if (int64_t at = r.FullDifference(); at >= 0) {
     v.broken.push_back(fmt::format("the FULL move's output differs from the unmoved run's at token {}", at));
   }
+  if (r.link) JudgeLink(*r.link, v);
   return v;
 }
 
@@ -97,8 +101,9 @@ Json ReportJson(const DemoResult& r) {
           {"rebuild_ms", s.rebuild_ms()},
           {"replay_ms_estimate", replay_ms < 0 ? Json(nullptr) : Json(replay_ms)},
           {"probe_error", s.probe_error()},
-          {"full_identical", r.FirstDifference() < 0},
-          {"decision", Decision(r.risk.plan)}};
+          {"full_identical", r.FullDifference() < 0},
+          {"decision", Decision(r.risk.plan)},
+          {"link", r.link ? ToJson(*r.link) : Json(nullptr)}};
 }
 
 std::string ReportTable(const DemoResult& r) {
@@ -123,7 +128,7 @@ std::string ReportTable(const DemoResult& r) {
   t.Add({"usual time between tokens", HumanMs(r.risk.token_ms), HumanMs(r.full.token_ms)});
   t.Add({"replay instead (estimate)", replay_ms < 0 ? "-" : HumanMs(replay_ms), "-"});
   t.Add({"output as in an unmoved run", "-",
-         r.FirstDifference() < 0 ? "identical" : fmt::format("differs at {}", r.FirstDifference())});
+         r.FullDifference() < 0 ? "identical" : fmt::format("differs at {}", r.FullDifference())});
   return t.ToString();
 }
 

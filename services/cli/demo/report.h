@@ -2,9 +2,11 @@
 #ifndef RISKKV_SERVICES_CLI_DEMO_REPORT_H_
 #define RISKKV_SERVICES_CLI_DEMO_REPORT_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "services/cli/demo/link_table.h"
 #include "services/cli/demo/predictors.h"
 #include "services/cli/demo/scenario.h"
 #include "services/cli/proto_json.h"
@@ -13,10 +15,11 @@ namespace riskkv::cli {
 
 struct DemoResult {
   ProfileChoice choice;
+  std::optional<LinkComparison> link;
   MoveReport risk, full;
   std::vector<int32_t> unmoved;  // the FULL move's request, not moved
   // First index at which the FULL move's output differs from the unmoved one; -1 when it does not.
-  int64_t FirstDifference() const;
+  int64_t FullDifference() const;
 };
 
 struct Verdicts {

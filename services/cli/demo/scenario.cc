@@ -62,6 +62,8 @@ class Mover {
   void Run() {
     v1::MigrateRequest ask = request_;
     ask.set_mode(v1::MODE_AUTO);
+    ask.clear_predictor_set();  // and with whatever profile it would take
+    ask.clear_profile();
     ask.set_must_move(true);  // between idle workers staying would always win, which tells nothing
     Peer<v1::Coordinator> coordinator("coordinator", coordinator_);
     absl::StatusOr<v1::Plan> planned = coordinator.Call(&v1::Coordinator::Stub::PlanMigration, ask);
@@ -87,10 +89,10 @@ v1::MigrateRequest MoveRequest(const MoveSpec& spec, const RequestStream& stream
   r.set_migration_id("demo-" + RandomHex(6));
   r.set_request_id(stream.request_id());
   r.set_expected_epoch(stream.merger().epoch());
-  r.set_source("a");
+  r.set_source(Cluster::WorkerId(spec.from));
   r.set_destination("b");
   r.set_mode(spec.mode);
-  r.set_allow_lossy(spec.mode == v1::MODE_RISK);
+  r.set_allow_lossy(spec.mode == v1::MODE_RISK || spec.mode == v1::MODE_CODED);
   r.set_predictor_set(spec.predictor_set);
   r.set_profile(spec.profile);
   r.set_allow_ungated(spec.allow_ungated);
@@ -169,7 +171,7 @@ absl::StatusOr<MoveReport> RunMove(Cluster& cluster, const MoveSpec& spec, Narra
   options.coordinator = cluster.coordinator();
   options.acknowledge = false;  // the owner's log is read once more at the end
   auto stream =
-      RequestStream::Generate(cluster.worker(0), Greedy(spec.prompt, spec.max_tokens), options, &clock);
+      RequestStream::Generate(cluster.worker(spec.from), Greedy(spec.prompt, spec.max_tokens), options, &clock);
   std::unique_ptr<Mover> mover;
   MoveReport report;
   absl::Duration silent;

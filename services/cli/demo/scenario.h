@@ -16,6 +16,7 @@
 namespace riskkv::cli {
 
 struct MoveSpec {
+  int from = 0;  // the cluster's worker it starts on
   std::string prompt;
   int max_tokens = 0;
   int move_after = 0;  // output tokens received before the move is asked for
@@ -43,7 +44,7 @@ struct MoveReport {
 absl::StatusOr<std::vector<int32_t>> RunUnmoved(const std::string& address, const std::string& prompt,
                                                 int max_tokens, const Clock& clock);
 
-// Starts a request on worker a, has it moved to b and follows it to its end.
+// Starts a request on the worker the spec names, has it moved to b and follows it to its end.
 absl::StatusOr<MoveReport> RunMove(Cluster& cluster, const MoveSpec& spec, Narrator& narrator,
                                    const Clock& clock);
 

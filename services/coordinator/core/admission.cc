@@ -44,9 +44,6 @@ absl::Status Admission::CheckSpec(const JobSpec& spec, bool plan_only) {
     return MakeError(absl::StatusCode::kInvalidArgument, "LOSSY_NOT_ALLOWED",
                      fmt::format("mode {} changes the cache; it needs allow_lossy", Name(spec.mode)));
   }
-  if (spec.mode == Mode::kCoded) {
-    return MakeError(absl::StatusCode::kUnimplemented, "BAD_ARGUMENT", "mode CODED is not implemented in this version");
-  }
   return absl::OkStatus();
 }
 
@@ -164,7 +161,7 @@ absl::StatusOr<Admitted> Admission::CheckRecord(const JobSpec& spec) const {
   RETURN_IF_ERROR(WithContext(CheckCompatible(facts.source.fingerprint, facts.destination.fingerprint), "destination", ""));
   // A set or profile that is named must be there; one that is not is only one way less.
   if (IsLossy(spec.mode) && (!spec.predictor_set.empty() || !spec.profile.empty())) {
-    RETURN_IF_ERROR(core_.planner->Profile(spec, facts.source, facts.destination, facts.request).status());
+    RETURN_IF_ERROR(core_.planner->Profile(spec, spec.mode, facts.source, facts.destination, facts.request).status());
   }
   return facts;
 }

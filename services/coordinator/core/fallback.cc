@@ -20,7 +20,7 @@ bool Hopeless(const std::string& reason) {
   return kReasons.count(reason) > 0;
 }
 
-// FULL ships more than RISK: where the rounds did not converge, it would not either.
+// FULL ships more than a lossy mode: where its rounds did not converge, it would not either.
 bool TooSlow(const std::string& reason) { return reason == "STAGES_EXCEEDED" || reason == "PAUSE_BUDGET"; }
 
 }  // namespace

@@ -62,7 +62,7 @@ bool JobRunner::FallBack(const absl::Status& why) {
 }
 
 absl::Status JobRunner::PossibleNow(Mode mode, const PlanResult& planned) const {
-  if (IsLossy(mode) && !planned.profile) return planned.no_profile;
+  if (IsLossy(mode) && !planned.ProfileFor(mode)) return planned.NoProfileFor(mode);
   const ModeCost* cost = planned.plan.Find(mode);
   // A profile whose exact ends cover the request saves nothing but may be used all the same when FULL is impossible.
   if (cost == nullptr || cost->possible) return absl::OkStatus();
@@ -77,9 +77,10 @@ AttemptResult JobRunner::RunAttempt(Mode mode, const Admitted& facts, const Plan
   predictor_set_.clear();
   profile_.clear();
   if (IsLossy(mode)) {
-    predictor_set_ = planned.profile->set.digest;
-    profile_ = planned.profile->profile.name;
-    refused.why = PlaceSet(*planned.profile, facts.source, facts.destination);
+    const ProfileChoice& choice = *planned.ProfileFor(mode);
+    predictor_set_ = choice.set.digest;
+    profile_ = choice.profile.name;
+    refused.why = PlaceSet(choice, facts.source, facts.destination);
     if (!refused.why.ok()) return refused;
   }
   AttemptRecord attempt;

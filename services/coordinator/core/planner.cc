@@ -10,6 +10,7 @@ namespace {
 
 constexpr double kAssumedBandwidth = 100e6;  // bytes a second, until a transfer was seen
 constexpr double kAssumedRtt = 0.0005;
+constexpr Mode kMoves[] = {Mode::kFull, Mode::kRisk, Mode::kCoded, Mode::kReplay};
 constexpr absl::Duration kStale = absl::Minutes(1);
 constexpr absl::Duration kMeasureTimeout = absl::Seconds(2);
 
@@ -21,6 +22,8 @@ cost::WorkerFacts FactsOf(const WorkerInfo& worker) {
           .rebuild_s = worker.costs.rebuild_s,
           .import_s = worker.costs.import_s,
           .export_s = worker.costs.export_s,
+          .coded_encode_s = worker.costs.coded_encode_s,
+          .coded_decode_s = worker.costs.coded_decode_s,
           .load = worker.load.load,
           .running = worker.load.running};
 }
@@ -31,17 +34,18 @@ bool Supports(const WorkerInfo& worker, Mode mode) { return worker.modes.empty()
 
 // Modes that cannot be, whatever they would cost.
 std::map<Mode, std::string> Impossible(const JobSpec& spec, const WorkerInfo& source, const WorkerInfo& destination,
-                                       const absl::Status& profile) {
+                                       const absl::Status& profile, const absl::Status& coded) {
   std::map<Mode, std::string> result;
-  for (Mode mode : {Mode::kFull, Mode::kRisk, Mode::kReplay}) {
+  for (Mode mode : kMoves) {
     for (const WorkerInfo* worker : {&source, &destination}) {
       if (!Supports(*worker, mode)) result[mode] = "worker " + worker->name.id + " does not support it";
     }
   }
   if (absl::Status match = CheckCompatible(source.fingerprint, destination.fingerprint); !match.ok()) {
-    for (Mode mode : {Mode::kFull, Mode::kRisk, Mode::kReplay}) result[mode] = Text(match);
+    for (Mode mode : kMoves) result[mode] = Text(match);
   }
   if (!profile.ok()) result[Mode::kRisk] = Text(profile);
+  if (!coded.ok()) result[Mode::kCoded] = Text(coded);
   if (!spec.allow_lossy) {
     result[Mode::kRisk] = "the caller does not allow lossy modes";
     result[Mode::kCoded] = result[Mode::kRisk];
@@ -54,13 +58,13 @@ std::map<Mode, std::string> Impossible(const JobSpec& spec, const WorkerInfo& so
 std::string SetMovesCounter(const std::string& digest) { return kSetMovesPrefix + digest; }
 std::string SetCellsCounter(const std::string& digest) { return kSetCellsPrefix + digest; }
 
-absl::StatusOr<ProfileChoice> Planner::Profile(const JobSpec& spec, const WorkerInfo& source, const WorkerInfo& destination,
-                                               const RequestInfo& request) const {
+absl::StatusOr<ProfileChoice> Planner::Profile(const JobSpec& spec, Mode mode, const WorkerInfo& source,
+                                               const WorkerInfo& destination, const RequestInfo& request) const {
   std::vector<WorkerInfo> alive;
   for (RegisteredWorker& worker : registry_->All()) {
     if (worker.alive()) alive.push_back(std::move(worker.info));
   }
-  ProfileWish wish{.predictor_set = spec.predictor_set, .profile = spec.profile, .allow_ungated = spec.allow_ungated};
+  ProfileWish wish{.mode = mode, .predictor_set = spec.predictor_set, .profile = spec.profile, .allow_ungated = spec.allow_ungated};
   return ChooseProfile(wish, source, destination, alive, request.provenance);
 }
 
@@ -92,12 +96,30 @@ cost::ProfileFacts Planner::Facts(const ProfileChoice& choice) const {
   facts.exact_ends = choice.profile.first_exact + choice.profile.last_exact;
   facts.absent = !choice.destination_holds;
   facts.gated = choice.profile.gated;
-  // A count that cannot be read only makes the estimate poorer.
-  auto moves = store_->Counters(SetMovesCounter(choice.set.digest));
-  if (moves.ok()) {
-    for (const auto& [name, count] : *moves) facts.moves += static_cast<double>(count);
-  }
+  facts.moves = MovesOf(choice.set.digest);
   return facts;
+}
+
+cost::CodedFacts Planner::FactsOfCoded(const ProfileChoice& choice) const {
+  const ProfileInfo& p = choice.profile;
+  return {.predictor_set = choice.set.digest,
+          .profile = p.name,
+          .token_bytes = p.coded_token_bytes,
+          .end_token_bytes = p.end_token_bytes,
+          .ends = p.first_exact + p.last_exact,
+          .set_bytes = choice.set.file_bytes,
+          .absent = !choice.destination_holds,
+          .moves = MovesOf(choice.set.digest),
+          .gated = p.gated};
+}
+
+// A count that cannot be read only makes the estimate poorer.
+double Planner::MovesOf(const std::string& digest) const {
+  double moves = 0;
+  auto counts = store_->Counters(SetMovesCounter(digest));
+  if (!counts.ok()) return moves;
+  for (const auto& [name, count] : *counts) moves += static_cast<double>(count);
+  return moves;
 }
 
 PlanResult Planner::Make(const JobSpec& spec, const WorkerInfo& source, const WorkerInfo& destination, const RequestInfo& request,
@@ -111,14 +133,21 @@ PlanResult Planner::Make(const JobSpec& spec, const WorkerInfo& source, const Wo
   in.from = FactsOf(source);
   in.to = FactsOf(destination);
   in.link = Link(source, destination, measure);
-  auto choice = Profile(spec, source, destination, request);
+  auto choice = Profile(spec, Mode::kRisk, source, destination, request);
   if (choice.ok()) {
     in.profile = Facts(*choice);
     result.profile = *choice;
   } else {
     result.no_profile = choice.status();
   }
-  in.impossible = Impossible(spec, source, destination, choice.status());
+  auto coded = Profile(spec, Mode::kCoded, source, destination, request);
+  if (coded.ok()) {
+    in.coded = FactsOfCoded(*coded);
+    result.coded = *coded;
+  } else {
+    result.no_coded = coded.status();
+  }
+  in.impossible = Impossible(spec, source, destination, choice.status(), coded.status());
   in.corrections = corrections_->All();
   in.max_pause_seconds = spec.max_pause_ms > 0 ? static_cast<double>(spec.max_pause_ms) / 1000 : 0.2;
   in.asked = spec.mode;

@@ -16,8 +16,11 @@ namespace riskkv::coordinator {
 
 struct PlanResult {
   Plan plan;
-  std::optional<ProfileChoice> profile;  // when a lossy mode is possible at all
-  absl::Status no_profile;               // why not, when a lossy mode was allowed
+  // What RISK and CODED would use, when they are possible at all, and why not.
+  std::optional<ProfileChoice> profile, coded;
+  absl::Status no_profile, no_coded;
+  const std::optional<ProfileChoice>& ProfileFor(Mode mode) const { return mode == Mode::kCoded ? coded : profile; }
+  const absl::Status& NoProfileFor(Mode mode) const { return mode == Mode::kCoded ? no_coded : no_profile; }
 };
 
 // Name of the store's counter of lossy moves that used a set, and of their cells.
@@ -35,13 +38,15 @@ class Planner {
   // `measure`: a link nobody has used, or not for a minute, is measured first (up to 2 s).
   PlanResult Make(const JobSpec& spec, const WorkerInfo& source, const WorkerInfo& destination, const RequestInfo& request,
                   bool measure) const;
-  // The set and profile `spec` would use; as ChooseProfile.
-  absl::StatusOr<ProfileChoice> Profile(const JobSpec& spec, const WorkerInfo& source, const WorkerInfo& destination,
+  // The set and profile `spec` would use in this lossy mode; as ChooseProfile.
+  absl::StatusOr<ProfileChoice> Profile(const JobSpec& spec, Mode mode, const WorkerInfo& source, const WorkerInfo& destination,
                                         const RequestInfo& request) const;
 
  private:
   cost::LinkFacts Link(const WorkerInfo& source, const WorkerInfo& destination, bool measure) const;
   cost::ProfileFacts Facts(const ProfileChoice& choice) const;
+  cost::CodedFacts FactsOfCoded(const ProfileChoice& choice) const;
+  double MovesOf(const std::string& digest) const;
 
   const WorkerRegistry* const registry_;
   cost::LinkTable* const links_;

@@ -54,12 +54,13 @@ absl::StatusOr<ProfileWish> KeepProvenance(ProfileWish wish, const std::vector<P
   return wish;
 }
 
-// Gated before ungated, then what omits most, then what need not be fetched, then the smaller risk.
+// Gated before ungated, then what omits most or sends least, then what need not be fetched, then the smaller risk.
 bool Better(const ProfileChoice& a, const ProfileChoice& b) {
   if (a.profile.gated != b.profile.gated) return a.profile.gated;
   if (a.profile.omitted_layers.size() != b.profile.omitted_layers.size()) {
     return a.profile.omitted_layers.size() > b.profile.omitted_layers.size();
   }
+  if (a.profile.coded_token_bytes != b.profile.coded_token_bytes) return a.profile.coded_token_bytes < b.profile.coded_token_bytes;
   int held_a = a.source_holds + a.destination_holds, held_b = b.source_holds + b.destination_holds;
   if (held_a != held_b) return held_a > held_b;
   return a.profile.mean < b.profile.mean;
@@ -72,9 +73,11 @@ absl::Status NothingFits(const ProfileWish& wish, bool saw_name) {
   }
   if (!wish.profile.empty()) {
     return MakeError(absl::StatusCode::kNotFound, "UNKNOWN_PROFILE",
-                     fmt::format("no predictor set of this model has a profile {}", wish.profile));
+                     fmt::format("no predictor set of this model has a {} profile {}", Name(wish.mode), wish.profile));
   }
-  return MakeError(absl::StatusCode::kNotFound, "PREDICTOR_MISSING", "no gated profile that omits anything is held by any worker");
+  return MakeError(absl::StatusCode::kNotFound, "PREDICTOR_MISSING",
+                   wish.mode == Mode::kCoded ? "no gated coded profile is held by any worker"
+                                             : "no gated profile that omits anything is held by any worker");
 }
 
 }  // namespace
@@ -93,7 +96,9 @@ absl::StatusOr<ProfileChoice> ChooseProfile(const ProfileWish& asked, const Work
   for (auto& [digest, candidate] : candidates) {
     if (!wish.predictor_set.empty() && digest != wish.predictor_set) continue;
     for (const ProfileInfo& profile : candidate.set.profiles) {
-      if (wish.profile.empty() ? profile.omitted_layers.empty() : profile.name != wish.profile) continue;
+      if (profile.coded != (wish.mode == Mode::kCoded)) continue;
+      const bool saves = profile.coded || !profile.omitted_layers.empty();
+      if (wish.profile.empty() ? !saves : profile.name != wish.profile) continue;
       saw_name = saw_name || !wish.profile.empty();
       if (!profile.gated && !wish.allow_ungated) continue;
       candidate.profile = profile;

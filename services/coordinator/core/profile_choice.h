@@ -12,8 +12,9 @@
 namespace riskkv::coordinator {
 
 struct ProfileWish {
+  Mode mode = Mode::kRisk;    // or kCoded: only its profiles are looked at
   std::string predictor_set;  // empty: any
-  std::string profile;        // empty: the gated one that omits most
+  std::string profile;        // empty: the gated one that omits most, or sends least
   bool allow_ungated = false;
 };
 

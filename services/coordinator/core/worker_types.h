@@ -35,6 +35,8 @@ struct WorkerCosts {
   double rebuild_s = 0;
   double import_s = 0;
   double export_s = 0;
+  double coded_encode_s = 0;
+  double coded_decode_s = 0;
 };
 
 struct GroupInfo {
@@ -56,6 +58,10 @@ struct ProfileInfo {
   double confirm_upper90 = 0;
   int first_exact = 0;
   int last_exact = 0;
+  bool coded = false;  // a profile of CODED, not of RISK
+  double coded_token_bytes = 0;
+  double end_token_bytes = 0;
+  double times_fewer = 0;
 };
 
 struct SetInfo {

@@ -24,7 +24,11 @@ static ProfileInfo FromProto(const v1::ProfileInfo& p) {
           .confirm_mean = p.confirm_mean(),
           .confirm_upper90 = p.confirm_upper90(),
           .first_exact = p.first_exact(),
-          .last_exact = p.last_exact()};
+          .last_exact = p.last_exact(),
+          .coded = p.mode() == v1::MODE_CODED,
+          .coded_token_bytes = p.coded_token_bytes(),
+          .end_token_bytes = p.end_token_bytes(),
+          .times_fewer = p.times_fewer()};
 }
 
 static v1::GroupInfo ToProto(const GroupInfo& g) {
@@ -49,6 +53,10 @@ static v1::ProfileInfo ToProto(const ProfileInfo& p) {
   out.set_confirm_upper90(p.confirm_upper90);
   out.set_first_exact(p.first_exact);
   out.set_last_exact(p.last_exact);
+  out.set_mode(p.coded ? v1::MODE_CODED : p.omitted_layers.empty() ? v1::MODE_UNSPECIFIED : v1::MODE_RISK);
+  out.set_coded_token_bytes(p.coded_token_bytes);
+  out.set_end_token_bytes(p.end_token_bytes);
+  out.set_times_fewer(p.times_fewer);
   return out;
 }
 
@@ -77,6 +85,8 @@ static v1::WorkerCosts ToProto(const WorkerCosts& c) {
   out.set_rebuild_s(c.rebuild_s);
   out.set_import_s(c.import_s);
   out.set_export_s(c.export_s);
+  out.set_coded_encode_s(c.coded_encode_s);
+  out.set_coded_decode_s(c.coded_decode_s);
   return out;
 }
 
@@ -101,7 +111,9 @@ WorkerCosts FromProto(const v1::WorkerCosts& c) {
           .decode_s_per_token = c.decode_s_per_token(),
           .rebuild_s = c.rebuild_s(),
           .import_s = c.import_s(),
-          .export_s = c.export_s()};
+          .export_s = c.export_s(),
+          .coded_encode_s = c.coded_encode_s(),
+          .coded_decode_s = c.coded_decode_s()};
 }
 
 SetInfo FromProto(const v1::PredictorSetInfo& s) {

@@ -45,9 +45,10 @@ absl::StatusOr<std::shared_ptr<IncomingMove>> IncomingMove::Create(const Incomin
     if (move->set_ != nullptr) {
       terms.predictor_set = params.predictor_set;
       terms.profile = params.profile;
-      terms.rules = move->set_->set->FindProfile(params.profile).value();
     }
-    move->assembler_ = std::make_unique<BlockAssembler>(facts.fingerprint.layout, move->set_, terms.rules,
+    if (params.mode == MoveMode::kRisk) terms.rules = move->set_->set->FindProfile(params.profile).value();
+    terms.coded = move->coded_;
+    move->assembler_ = std::make_unique<BlockAssembler>(facts.fingerprint.layout, move->set_, terms.rules, terms.coded,
                                                         context.predictors == nullptr ? nullptr : context.predictors->backend());
     move->Renew();
   }
@@ -69,7 +70,8 @@ absl::Status IncomingMove::CheckReserve(const ReserveParams& params) {
   switch (params.mode) {
     case MoveMode::kFull:
     case MoveMode::kReplay: return absl::OkStatus();
-    case MoveMode::kRisk: break;
+    case MoveMode::kRisk:
+    case MoveMode::kCoded: break;
     default:
       return MakeError(absl::StatusCode::kUnimplemented, "BAD_ARGUMENT",
                        fmt::format("mode {} is not implemented by this worker", MoveModeName(params.mode)));
@@ -78,7 +80,9 @@ absl::Status IncomingMove::CheckReserve(const ReserveParams& params) {
     return MakeError(absl::StatusCode::kNotFound, "PREDICTOR_MISSING", "this worker holds no predictor sets");
   }
   ASSIGN_OR_RETURN(set_, context_.predictors->Get(params.predictor_set));
-  return set_->set->FindProfile(params.profile).status();
+  if (params.mode == MoveMode::kRisk) return set_->set->FindProfile(params.profile).status();
+  ASSIGN_OR_RETURN(coded_, OpenCodedMove(set_, params.profile));
+  return absl::OkStatus();
 }
 
 void IncomingMove::Renew() { lease_end_ = context_.clock->Monotonic() + lease_; }
@@ -115,7 +119,7 @@ void IncomingMove::Enqueue(const RoundManifest& m) {
     segments_.emplace(s.id, SegmentBuffer(s));
     if (s.kind == SegmentKind::kCells) {
       work_.push_back({s.id, 0, s.range.end, s.bytes});
-      if (s.rebuild) rebuilt_ = AddProvenance(rebuilt_, {s.range, m.predictor_set, m.profile});
+      if (s.rebuild || s.encoding != CellEncoding::kCanonical) rebuilt_ = AddProvenance(rebuilt_, {s.range, m.predictor_set, m.profile});
     } else {
       work_.back().probe = s.id;
       work_.back().staged += s.bytes;
@@ -156,6 +160,7 @@ absl::Status IncomingMove::Accept(const Frame& frame, PushReply& reply) {
 }
 
 void IncomingMove::CountLayers(const Segment& segment, int64_t offset, int64_t length) {
+  if (segment.encoding != CellEncoding::kCanonical) return;  // its layers are interleaved
   const int64_t layer_bytes = segment.bytes / static_cast<int64_t>(segment.layers.size());
   for (int64_t at = offset; at < offset + length;) {
     const int64_t index = at / layer_bytes;

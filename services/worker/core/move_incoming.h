@@ -127,6 +127,7 @@ class IncomingMove {
   int64_t cells_reserved_ = 0;
   ReservationId reservation_;
   std::shared_ptr<const LoadedSet> set_;
+  std::shared_ptr<const CodedMove> coded_;  // CODED
   std::unique_ptr<BlockAssembler> assembler_;  // the thread's
 
   Mutex settle_mu_;  // taken before mu_: one decision at a time
@@ -139,7 +140,7 @@ class IncomingMove {
   std::map<uint32_t, SegmentBuffer> segments_ ABSL_GUARDED_BY(mu_);
   std::deque<Work> work_ ABSL_GUARDED_BY(mu_);
   std::vector<Token> history_ ABSL_GUARDED_BY(mu_);         // REPLAY
-  std::vector<Provenance> rebuilt_ ABSL_GUARDED_BY(mu_);    // by this attempt
+  std::vector<Provenance> rebuilt_ ABSL_GUARDED_BY(mu_);    // or decoded, by this attempt
   int64_t applied_ ABSL_GUARDED_BY(mu_) = 0;
   FinalReply reply_ ABSL_GUARDED_BY(mu_);
   std::optional<FinalRequest> final_ ABSL_GUARDED_BY(mu_);

@@ -103,6 +103,8 @@ absl::Status IncomingMove::ApplyCells(const Work& work) {
   reply_.probe_error = assembler_->probe_ratio();
   reply_.tokens_rebuilt = assembler_->tokens_rebuilt();
   reply_.tokens_exact = assembler_->tokens_exact();
+  reply_.decode_ms = assembler_->decode_ms();
+  reply_.tokens_coded = assembler_->tokens_coded();
   return absl::OkStatus();
 }
 
@@ -157,8 +159,9 @@ absl::Status IncomingMove::InstallHere() {
   reply_.prepared = true;
   state_ = MoveState::kPrepared;
   changed_.NotifyAll();
-  context_.log->info("{} PREPARED: {} tokens rebuilt in {:.1f} ms, {} exact, probe {:.3f} of its bound", LogPrefix(fence_),
-                     reply_.tokens_rebuilt, reply_.rebuild_ms, reply_.tokens_exact, reply_.probe_error);
+  context_.log->info("{} PREPARED: {} tokens rebuilt in {:.1f} ms, {} decoded in {:.1f} ms, {} exact, probe {:.3f} of its bound",
+                     LogPrefix(fence_), reply_.tokens_rebuilt, reply_.rebuild_ms, reply_.tokens_coded, reply_.decode_ms,
+                     reply_.tokens_exact, reply_.probe_error);
   return absl::OkStatus();
 }
 

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "common/base/status.h"
+#include "common/codec/coded_block.h"
+#include "common/codec/int8_rows.h"
 #include "common/kv/layout.h"
 #include "fmt/format.h"
 #include "services/worker/core/move_provenance.h"
@@ -16,12 +18,14 @@ absl::Status Mismatch(std::string message) {
 }
 absl::Status BadRange(std::string message) { return MakeError(absl::StatusCode::kInvalidArgument, "BAD_RANGE", message); }
 
+bool Lossy(MoveMode mode) { return mode == MoveMode::kRisk || mode == MoveMode::kCoded; }
+
 absl::Status CheckHead(const AttemptTerms& t, const RoundManifest& m) {
   RETURN_IF_ERROR(CheckCompatible(m.fingerprint, *t.fingerprint));
-  if (m.mode != t.mode && !(t.mode == MoveMode::kRisk && m.mode == MoveMode::kFull)) {
+  if (m.mode != t.mode && !(Lossy(t.mode) && m.mode == MoveMode::kFull)) {
     return Mismatch(fmt::format("round in mode {}, reserved for {}", MoveModeName(m.mode), MoveModeName(t.mode)));
   }
-  if (m.mode == MoveMode::kRisk && (m.predictor_set != t.predictor_set || m.profile != t.profile)) {
+  if (Lossy(m.mode) && (m.predictor_set != t.predictor_set || m.profile != t.profile)) {
     return Mismatch(fmt::format("round for set {} profile {}, reserved for set {} profile {}", m.predictor_set, m.profile,
                                 t.predictor_set, t.profile));
   }
@@ -48,26 +52,40 @@ absl::Status CheckTokens(const AttemptTerms& t, const RoundManifest& m) {
   return absl::OkStatus();
 }
 
+// What the declared bytes must be. Coded blocks are as long as they turn out, but never longer than the cells themselves.
+absl::Status CheckSize(const AttemptTerms& t, const RoundManifest& m, const ManifestLimits& limits, const Segment& s) {
+  const KvLayout& layout = t.fingerprint->layout;
+  const int64_t canonical = s.tokens() * static_cast<int64_t>(s.layers.size()) * layout.bytes_per_token_layer();
+  const bool cells_here = s.kind == SegmentKind::kCells && !s.rebuild && m.mode == MoveMode::kCoded && t.coded != nullptr;
+  int64_t least = canonical, most = canonical;
+  if (s.encoding == CellEncoding::kCoded && cells_here && s.range.size() <= kCodedBlockTokens) {
+    least = 1;
+  } else if (s.encoding == CellEncoding::kInt8 && cells_here) {
+    least = most = Int8Bytes(layout, s.tokens());
+  } else if (s.encoding != CellEncoding::kCanonical) {
+    return Mismatch(fmt::format("segment {}: encoding {} of {} tokens in a {} round", s.id, static_cast<int>(s.encoding), s.tokens(),
+                                MoveModeName(m.mode)));
+  }
+  if (s.bytes >= least && s.bytes <= most && most <= limits.max_segment_bytes) return absl::OkStatus();
+  return Mismatch(fmt::format("segment {}: {} bytes declared, {} tokens of {} layers are {} to {} (at most {})", s.id, s.bytes, s.tokens(),
+                              s.layers.size(), least, most, limits.max_segment_bytes));
+}
+
 // Counts as given, before anything is computed from them.
-absl::Status CheckShape(const AttemptTerms& t, const ManifestLimits& limits, const Segment& s, int64_t frontier) {
+absl::Status CheckShape(const AttemptTerms& t, const ManifestLimits& limits, const RoundManifest& m, const Segment& s) {
   if (absl::Status layers = CheckLayers(t.fingerprint->layout, s.layers); !layers.ok() || s.layers.empty()) {
     return BadRange(fmt::format("segment {}: bad layers ({} of them)", s.id, s.layers.size()));
   }
   if (s.sha256.size() != 64) return BadRange(fmt::format("segment {}: digest of {} characters", s.id, s.sha256.size()));
   if (s.kind == SegmentKind::kCells) {
-    if (s.range.begin < 0 || s.range.empty() || s.range.end > frontier || s.range.size() > limits.max_segment_tokens || !s.positions.empty()) {
-      return BadRange(fmt::format("segment {}: cells [{}, {}) below {}, at most {}", s.id, s.range.begin, s.range.end, frontier,
+    if (s.range.begin < 0 || s.range.empty() || s.range.end > m.frontier || s.range.size() > limits.max_segment_tokens || !s.positions.empty()) {
+      return BadRange(fmt::format("segment {}: cells [{}, {}) below {}, at most {}", s.id, s.range.begin, s.range.end, m.frontier,
                                   limits.max_segment_tokens));
     }
   } else if (s.positions.empty() || s.positions.size() > limits.max_probe_tokens || s.rebuild) {
     return BadRange(fmt::format("segment {}: a probe of {} tokens, 1 to {}", s.id, s.positions.size(), limits.max_probe_tokens));
   }
-  const int64_t want = s.tokens() * static_cast<int64_t>(s.layers.size()) * t.fingerprint->layout.bytes_per_token_layer();
-  if (s.bytes != want || want > limits.max_segment_bytes) {
-    return Mismatch(fmt::format("segment {}: {} bytes declared, {} tokens of {} layers are {} (at most {})", s.id, s.bytes, s.tokens(),
-                                s.layers.size(), want, limits.max_segment_bytes));
-  }
-  return absl::OkStatus();
+  return CheckSize(t, m, limits, s);
 }
 
 absl::Status CheckCells(const AttemptTerms& t, const RoundManifest& m, const Segment& s, int64_t at) {
@@ -87,14 +105,15 @@ absl::Status CheckCells(const AttemptTerms& t, const RoundManifest& m, const Seg
   return absl::OkStatus();
 }
 
-// The probe must cover every omitted layer and lie within the block before it, on tokens computed natively.
+// The probe must lie within the block before it. In RISK it covers every omitted layer, on tokens computed natively.
 absl::Status CheckProbeSegment(const AttemptTerms& t, const Segment& s, const Segment* block, const TokenRanges& rebuilt) {
-  if (block == nullptr || !block->rebuild || t.rules == nullptr || s.layers != t.rules->omitted_layers) {
-    return Mismatch(fmt::format("probe segment {} does not follow a block to rebuild, or not with its omitted layers", s.id));
+  const bool coded = block != nullptr && block->encoding == CellEncoding::kCoded;
+  if (!coded && (block == nullptr || !block->rebuild || t.rules == nullptr || s.layers != t.rules->omitted_layers)) {
+    return Mismatch(fmt::format("probe segment {} follows neither a coded block nor one to rebuild with its omitted layers", s.id));
   }
   int64_t last = block->range.begin - 1;
   for (int64_t p : s.positions) {
-    if (p <= last || p >= block->range.end || rebuilt.Contains(p)) {
+    if (p <= last || p >= block->range.end || (!coded && rebuilt.Contains(p))) {
       return BadRange(fmt::format("probe segment {}: position {} is not ascending, not within [{}, {}) or not native", s.id, p,
                                   block->range.begin, block->range.end));
     }
@@ -103,12 +122,14 @@ absl::Status CheckProbeSegment(const AttemptTerms& t, const Segment& s, const Se
   return absl::OkStatus();
 }
 
-bool NeedsProbe(const Segment& block, const TokenRanges& rebuilt) { return block.rebuild && !rebuilt.Contains(block.range); }
+bool NeedsProbe(const Segment& block, const TokenRanges& rebuilt) {
+  return block.encoding == CellEncoding::kCoded || (block.rebuild && !rebuilt.Contains(block.range));
+}
 
 absl::Status CheckSegments(const AttemptTerms& t, const ManifestLimits& limits, const RoundManifest& m) {
   if (m.segments.size() > limits.max_segments) return BadRange(fmt::format("{} segments, at most {}", m.segments.size(), limits.max_segments));
   RETURN_IF_ERROR(CheckProvenance(m.provenance, m.frontier));
-  if (m.mode == MoveMode::kRisk) RETURN_IF_ERROR(CheckSameProvenance(m.provenance, m.predictor_set, m.profile));
+  if (Lossy(m.mode)) RETURN_IF_ERROR(CheckSameProvenance(m.provenance, m.predictor_set, m.profile));
   const TokenRanges rebuilt = RebuiltRanges(m.provenance);
   int64_t at = t.frontier, bytes = 0;
   uint32_t last_id = t.last_segment;
@@ -117,7 +138,7 @@ absl::Status CheckSegments(const AttemptTerms& t, const ManifestLimits& limits, 
   for (const Segment& s : m.segments) {
     if (s.id <= last_id) return Mismatch(fmt::format("segment id {} after {}", s.id, last_id));
     last_id = s.id;
-    RETURN_IF_ERROR(CheckShape(t, limits, s, m.frontier));
+    RETURN_IF_ERROR(CheckShape(t, limits, m, s));
     bytes += s.bytes;
     if (bytes > limits.max_round_bytes) return BadRange(fmt::format("a round of more than {} bytes", limits.max_round_bytes));
     if (s.kind == SegmentKind::kProbe) {
@@ -132,7 +153,7 @@ absl::Status CheckSegments(const AttemptTerms& t, const ManifestLimits& limits, 
     block = &s;
     owed = NeedsProbe(s, rebuilt);
   }
-  if (owed) return Mismatch(fmt::format("the block up to {} is to be rebuilt and has no probe", at));
+  if (owed) return Mismatch(fmt::format("the block up to {} is to be rebuilt or coded and has no probe", at));
   if (at != m.frontier && m.mode != MoveMode::kReplay) {
     return Mismatch(fmt::format("segments end at {}, the frontier is {}", at, m.frontier));
   }

@@ -3,11 +3,13 @@
 #define RISKKV_SERVICES_WORKER_CORE_MOVE_MANIFEST_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "common/predictor/profile.h"
+#include "services/worker/core/move_coded.h"
 #include "services/worker/core/move_types.h"
 
 namespace riskkv::worker {
@@ -28,6 +30,7 @@ struct AttemptTerms {
   std::string predictor_set;
   std::string profile;
   const Profile* rules = nullptr;  // kRisk: what the profile omits
+  std::shared_ptr<const CodedMove> coded;  // kCoded
   int64_t cells_reserved = 0;
   int64_t frontier = 0;            // of the round before
   uint32_t round = 0;              // of the round before
@@ -35,10 +38,10 @@ struct AttemptTerms {
   bool final_declared = false;
 };
 
-// A RISK attempt may send a round as FULL, never the other way round. Errors (all INVALID_ARGUMENT unless said):
-// MANIFEST_MISMATCH (mode, set, profile, order of rounds, segments that do not tile [frontier before, frontier), bytes, a block to
-// rebuild without a probe of a natively computed token), BAD_RANGE (bounds), RESOURCE_EXHAUSTED NO_BLOCKS beyond the reservation,
-// and CheckCompatible's.
+// A RISK or CODED attempt may send a round as FULL, never the other way round. Errors (all INVALID_ARGUMENT unless said):
+// MANIFEST_MISMATCH (mode, set, profile, order of rounds, segments that do not tile [frontier before, frontier), bytes, encoding, a
+// block to rebuild without a probe of a natively computed token, a coded block without a probe), BAD_RANGE (bounds),
+// RESOURCE_EXHAUSTED NO_BLOCKS beyond the reservation, and CheckCompatible's.
 absl::Status CheckManifest(const AttemptTerms& terms, const ManifestLimits& limits, const RoundManifest& manifest);
 
 }  // namespace riskkv::worker

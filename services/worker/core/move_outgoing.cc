@@ -6,6 +6,7 @@
 #include "absl/time/clock.h"
 #include "common/base/failpoint.h"
 #include "common/base/status.h"
+#include "common/codec/int8_rows.h"
 #include "fmt/format.h"
 #include "services/worker/core/move_plan.h"
 #include "services/worker/core/move_provenance.h"
@@ -86,20 +87,27 @@ absl::Status OutgoingMove::ChoosePolicy(const RequestSnapshot& snapshot, SendTer
   policy.seed = ProbeSeed(params_.fence);
   policy.rebuilt = RebuiltRanges(snapshot.provenance);
   if (params_.mode == MoveMode::kFull || params_.mode == MoveMode::kReplay) return absl::OkStatus();
-  if (params_.mode != MoveMode::kRisk) {
+  if (!policy.lossy()) {
     return MakeError(absl::StatusCode::kUnimplemented, "BAD_ARGUMENT", fmt::format("mode {} is not implemented", MoveModeName(params_.mode)));
   }
   if (context_.predictors == nullptr) return MakeError(absl::StatusCode::kNotFound, "PREDICTOR_MISSING", "this worker holds no predictor sets");
   ASSIGN_OR_RETURN(const auto set, context_.predictors->Get(params_.predictor_set));
-  ASSIGN_OR_RETURN(const Profile* profile, set->set->FindProfile(params_.profile));
+  if (params_.mode == MoveMode::kRisk) {
+    ASSIGN_OR_RETURN(const Profile* profile, set->set->FindProfile(params_.profile));
+    policy.ends = profile->ends;
+    policy.omitted = profile->omitted_layers;
+  } else {
+    ASSIGN_OR_RETURN(policy.coded, OpenCodedMove(set, params_.profile));
+    policy.ends = policy.coded->profile.ends;
+  }
   RETURN_IF_ERROR(CheckSameProvenance(snapshot.provenance, params_.predictor_set, params_.profile));
-  if (!HasBody(profile->ends, snapshot.n_kv) || profile->omitted_layers.empty()) {
-    context_.log->info("{} {} cells are no more than the ends of {}: moves FULL", LogPrefix(fence()), snapshot.n_kv, profile->name);
+  if (!HasBody(policy.ends, snapshot.n_kv) || (params_.mode == MoveMode::kRisk && policy.omitted.empty())) {
+    context_.log->info("{} {} cells are no more than the ends of {}: moves FULL", LogPrefix(fence()), snapshot.n_kv, params_.profile);
     policy.mode = MoveMode::kFull;
+    policy.omitted.clear();
+    policy.coded = nullptr;
     return absl::OkStatus();
   }
-  policy.ends = profile->ends;
-  policy.omitted = profile->omitted_layers;
   terms.predictor_set = params_.predictor_set;
   terms.profile = params_.profile;
   return absl::OkStatus();
@@ -134,7 +142,10 @@ absl::StatusOr<RequestSnapshot> OutgoingMove::AwaitFirstToken() {
 }
 
 int64_t OutgoingMove::BytesOf(int64_t cells) const {
-  return policy_.mode == MoveMode::kReplay ? cells * static_cast<int64_t>(sizeof(Token)) : cells * policy_.layout.bytes_per_token();
+  if (policy_.mode == MoveMode::kReplay) return cells * static_cast<int64_t>(sizeof(Token));
+  // What is left at a pause is mostly the newest cells.
+  if (policy_.mode == MoveMode::kCoded && policy_.coded->profile.int8_ends && cells > 0) return Int8Bytes(policy_.layout, cells);
+  return cells * policy_.layout.bytes_per_token();
 }
 
 // With `body_only`, whole blocks of the body alone; otherwise everything there is.
@@ -156,13 +167,13 @@ absl::Status OutgoingMove::Round(bool body_only) {
 
 absl::Status OutgoingMove::Precopy() {
   // The body first, block by block, while it is long: what is decoded meanwhile becomes body too.
-  while (policy_.mode == MoveMode::kRisk && pacer_->rounds_left()) {
+  while (policy_.lossy() && pacer_->rounds_left()) {
     ASSIGN_OR_RETURN(const RequestSnapshot snapshot, Look());
     if (BodyEnd(policy_, snapshot.n_kv) - sender_->frontier() < kMoveBlockTokens) break;
     RETURN_IF_ERROR(Round(/*body_only=*/true));
   }
   if (params_.hold_for_tests > absl::ZeroDuration()) {
-    if (policy_.mode != MoveMode::kRisk) RETURN_IF_ERROR(Round(/*body_only=*/false));
+    if (!policy_.lossy()) RETURN_IF_ERROR(Round(/*body_only=*/false));
     RETURN_IF_ERROR(Hold());
   }
   for (;;) {

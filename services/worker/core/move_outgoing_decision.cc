@@ -136,6 +136,9 @@ void OutgoingMove::ReportPrepared(const FinalReply& reply) {
   s.tokens_rebuilt = reply.tokens_rebuilt;
   s.tokens_exact = reply.tokens_exact;
   s.replay_ms = reply.replay_ms;
+  s.encode_ms = absl::ToDoubleMilliseconds(sender_->encode());
+  s.decode_ms = reply.decode_ms;
+  s.tokens_coded = reply.tokens_coded;
   s.rounds = pacer_->rounds();
   s.omitted_layers = policy_.omitted;
   s.transfer_seconds = absl::ToDoubleSeconds(sender_->transfer());

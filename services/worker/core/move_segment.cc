@@ -10,7 +10,7 @@
 namespace riskkv::worker {
 
 SegmentBuffer::SegmentBuffer(Segment segment)
-    : segment_(std::move(segment)), data_(static_cast<std::size_t>(segment_.bytes) / sizeof(uint16_t)) {}
+    : segment_(std::move(segment)), data_((static_cast<std::size_t>(segment_.bytes) + 1) / sizeof(uint16_t)) {}
 
 std::string SegmentBuffer::Name() const { return fmt::format("segment {} of {} bytes", segment_.id, segment_.bytes); }
 
@@ -57,7 +57,7 @@ absl::Status SegmentBuffer::Write(const Frame& frame) {
 }
 
 absl::Status SegmentBuffer::Seal() {
-  const std::string digest = Sha256Hex({reinterpret_cast<const char*>(data_.data()), data_.size() * sizeof(uint16_t)});
+  const std::string digest = Sha256Hex({reinterpret_cast<const char*>(data_.data()), static_cast<std::size_t>(segment_.bytes)});
   if (digest != segment_.sha256) {
     return MakeError(absl::StatusCode::kDataLoss, "DIGEST",
                      fmt::format("{}: SHA-256 is {}, declared {}", Name(), digest, segment_.sha256));

@@ -25,7 +25,8 @@ class SegmentBuffer {
   const Segment& segment() const { return segment_; }
   bool sealed() const { return sealed_; }
   int64_t bytes() const { return segment_.bytes; }
-  // The elements, once sealed; afterwards the segment holds none and only remembers that it was sealed.
+  // The elements, once sealed; in other encodings than kCanonical the bytes, and one more where they are odd. Afterwards the segment
+  // holds none and only remembers that it was sealed.
   std::vector<uint16_t> Take();
   bool taken() const { return taken_; }
 

@@ -1,6 +1,7 @@
 #include "services/worker/core/move_sender.h"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "absl/time/clock.h"
@@ -29,6 +30,10 @@ std::vector<Token> Tokens(const RequestSnapshot& s, int64_t from, int64_t upto) 
   return out;
 }
 
+std::string_view BytesOf(const std::vector<uint16_t>& data) {
+  return {reinterpret_cast<const char*>(data.data()), data.size() * sizeof(uint16_t)};
+}
+
 bool WorthRepeating(const absl::Status& status) { return ReasonOf(status) == "CHECKSUM" || absl::IsUnavailable(status); }
 
 }  // namespace
@@ -49,19 +54,38 @@ absl::StatusOr<RoundSample> RoundSender::Send(const RequestSnapshot& snapshot, i
     return sample;
   }
   const std::vector<BlockPlan> blocks = PlanBlocks(terms_.policy, {frontier_, upto}, body_end);
-  for (std::size_t next = 0; next < blocks.size();) {
-    ASSIGN_OR_RETURN(Batch batch, Export(blocks, next));
-    batch.manifest.final = last && next == blocks.size();
-    RETURN_IF_ERROR(Ship(batch, snapshot, sample));
-  }
+  RETURN_IF_ERROR(ShipAll(blocks, snapshot, last, sample));
   return sample;
+}
+
+absl::Status RoundSender::ShipAll(const std::vector<BlockPlan>& blocks, const RequestSnapshot& snapshot, bool last, RoundSample& sample) {
+  std::size_t next = 0;
+  absl::StatusOr<Batch> batch = Export(blocks, next);
+  for (;;) {
+    RETURN_IF_ERROR(batch.status());
+    const bool done = next == blocks.size();
+    batch->manifest.final = last && done;
+    // One at a time works on what Export changes; leaving early waits for it.
+    std::future<absl::StatusOr<Batch>> following;
+    if (!done && terms_.policy.coded != nullptr) following = std::async(std::launch::async, [&] { return Export(blocks, next); });
+    RETURN_IF_ERROR(Ship(*batch, snapshot, sample));
+    if (done) return absl::OkStatus();
+    batch = following.valid() ? following.get() : Export(blocks, next);
+  }
+}
+
+// Coded blocks go one by one, so that coding, the way and decoding overlap.
+bool RoundSender::Full(const Batch& batch) const {
+  if (batch.bytes >= terms_.max_batch_bytes) return true;
+  return !batch.coded.empty() && batch.manifest.segments.back().kind == SegmentKind::kProbe;
 }
 
 absl::StatusOr<RoundSender::Batch> RoundSender::Export(const std::vector<BlockPlan>& blocks, std::size_t& next) {
   Batch batch;
   batch.cells.reserve(blocks.size() - next);  // payloads borrow from these: they must not move
   batch.probes.reserve(blocks.size() - next);
-  while (next < blocks.size() && (batch.bytes == 0 || batch.bytes < terms_.max_batch_bytes)) {
+  batch.coded.reserve(blocks.size() - next);
+  while (next < blocks.size() && !Full(batch)) {
     if (cancel_->cancelled()) return CancelledStatus();
     RETURN_IF_ERROR(AddBlock(blocks[next], batch));
     batch.manifest.frontier = blocks[next].cells.range.end;
@@ -71,24 +95,38 @@ absl::StatusOr<RoundSender::Batch> RoundSender::Export(const std::vector<BlockPl
 }
 
 absl::Status RoundSender::AddBlock(const BlockPlan& plan, Batch& batch) {
-  const bool probed = !plan.probe.positions.empty();
+  bool probed = !plan.probe.positions.empty();
   // One call on the engine's thread; the probe's rows are picked here.
   ASSIGN_OR_RETURN(KvBlock all, manager_->Export(terms_.fence.request_id, plan.cells.range,
                                                  probed ? AllLayers(terms_.policy.layout) : plan.cells.layers));
+  Segment cells = plan.cells;
+  if (cells.encoding != CellEncoding::kCanonical) {
+    const absl::Time start = absl::Now();
+    ASSIGN_OR_RETURN(EncodedCells encoded, EncodeCells(*terms_.policy.coded, cells.encoding, all, scratch_));
+    encode_ += absl::Now() - start;
+    cells.encoding = encoded.encoding;
+    probed = encoded.encoding == CellEncoding::kCoded;
+    if (!encoded.bytes.empty()) batch.coded.push_back(std::move(encoded.bytes));
+  }
   if (probed) {
     ASSIGN_OR_RETURN(ProbeRows rows, GatherRows(all, plan.probe.positions, plan.probe.layers));
-    ASSIGN_OR_RETURN(all, Slice(all, plan.cells.range, plan.cells.layers));
     batch.probes.push_back(std::move(rows));
   }
-  batch.cells.push_back(std::move(all));
-  AddSegment(plan.cells, batch.cells.back().data, batch);
-  if (probed) AddSegment(plan.probe, batch.probes.back().data, batch);
+  if (cells.encoding == CellEncoding::kCanonical) {
+    if (probed) {
+      ASSIGN_OR_RETURN(all, Slice(all, cells.range, cells.layers));
+    }
+    batch.cells.push_back(std::move(all));
+    AddSegment(cells, BytesOf(batch.cells.back().data), batch);
+  } else {
+    AddSegment(cells, batch.coded.back(), batch);
+  }
+  if (probed) AddSegment(plan.probe, BytesOf(batch.probes.back().data), batch);
   if (plan.cells.rebuild) tokens_omitted_ += plan.cells.range.size();
   return absl::OkStatus();
 }
 
-void RoundSender::AddSegment(Segment segment, const std::vector<uint16_t>& data, Batch& batch) {
-  const std::string_view bytes{reinterpret_cast<const char*>(data.data()), data.size() * sizeof(uint16_t)};
+void RoundSender::AddSegment(Segment segment, std::string_view bytes, Batch& batch) {
   segment.id = ++last_segment_;
   segment.bytes = static_cast<int64_t>(bytes.size());
   segment.sha256 = Sha256Hex(bytes);
@@ -102,7 +140,7 @@ absl::Status RoundSender::Ship(Batch& batch, const RequestSnapshot& snapshot, Ro
   m.fence = terms_.fence;
   m.fingerprint = manager_->facts().fingerprint;
   m.mode = terms_.policy.mode;
-  if (m.mode == MoveMode::kRisk) {
+  if (terms_.policy.lossy()) {
     m.predictor_set = terms_.predictor_set;
     m.profile = terms_.profile;
   }

@@ -29,8 +29,8 @@ class RoundSender {
  public:
   RoundSender(SendTerms terms, RequestManager* manager, DestinationPeer* peer, Cancellation* cancel);
 
-  // Ships [frontier, upto) of the request as `snapshot` has it; cells below body_end without the omitted layers where the policy says
-  // so. `last`: nothing follows but Final. Returns what it took.
+  // Ships [frontier, upto) of the request as `snapshot` has it; cells below body_end without the omitted layers, or coded, where the policy
+  // says so. `last`: nothing follows but Final. Returns what it took.
   absl::StatusOr<RoundSample> Send(const RequestSnapshot& snapshot, int64_t upto, int64_t body_end, bool last);
   // Waits until everything sent is in the destination's cache. Also the way to renew its lease.
   absl::Status Settle(RoundSample& sample);
@@ -39,19 +39,24 @@ class RoundSender {
   int64_t bytes_sent() const { return bytes_sent_; }
   int64_t tokens_omitted() const { return tokens_omitted_; }
   absl::Duration transfer() const { return transfer_; }
+  absl::Duration encode() const { return encode_; }  // CODED
 
  private:
   struct Batch {
     RoundManifest manifest;
     std::vector<KvBlock> cells;        // what the payloads borrow
     std::vector<ProbeRows> probes;
+    std::vector<std::string> coded;
     std::vector<SegmentPayload> payloads;
     int64_t bytes = 0;
   };
 
+  // CODED: the next batch is coded while this one is on its way.
+  absl::Status ShipAll(const std::vector<BlockPlan>& blocks, const RequestSnapshot& snapshot, bool last, RoundSample& sample);
+  bool Full(const Batch& batch) const;
   absl::StatusOr<Batch> Export(const std::vector<BlockPlan>& blocks, std::size_t& next);
   absl::Status AddBlock(const BlockPlan& plan, Batch& batch);
-  void AddSegment(Segment segment, const std::vector<uint16_t>& data, Batch& batch);
+  void AddSegment(Segment segment, std::string_view bytes, Batch& batch);
   absl::Status Ship(Batch& batch, const RequestSnapshot& snapshot, RoundSample& sample);
   absl::Status Declare(const RoundManifest& manifest, RoundSample& sample);
   absl::Status PushAll(const Batch& batch, RoundSample& sample);
@@ -66,6 +71,8 @@ class RoundSender {
   int64_t bytes_sent_ = 0;
   int64_t tokens_omitted_ = 0;
   absl::Duration transfer_;
+  CodecScratch scratch_;
+  absl::Duration encode_;
 };
 
 }  // namespace riskkv::worker

@@ -36,6 +36,8 @@ enum class MoveState {
 const char* MoveStateName(MoveState state);
 
 enum class SegmentKind { kCells = 1, kProbe = 2 };
+// Values as v1::CellEncoding.
+enum class CellEncoding { kCanonical = 0, kCoded = 1, kInt8 = 2 };
 
 struct Segment {
   uint32_t id = 0;  // from 1 on, growing within the attempt
@@ -46,6 +48,7 @@ struct Segment {
   int64_t bytes = 0;
   std::string sha256;
   bool rebuild = false;            // kCells: the layers missing here are rebuilt with the attempt's profile
+  CellEncoding encoding = CellEncoding::kCanonical;
   int64_t tokens() const { return kind == SegmentKind::kCells ? range.size() : static_cast<int64_t>(positions.size()); }
 };
 
@@ -111,7 +114,9 @@ struct FinalReply {
   int64_t tokens_rebuilt = 0;
   int64_t tokens_exact = 0;
   double replay_ms = 0;
-  std::map<int, LayerBytes> received;  // payload bytes on the wire, by layer
+  std::map<int, LayerBytes> received;  // payload bytes on the wire of canonical cells and probes, by layer
+  double decode_ms = 0;
+  int64_t tokens_coded = 0;  // coded or in 8 bits
 };
 
 struct ReserveParams {

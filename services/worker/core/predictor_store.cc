@@ -7,12 +7,15 @@
 #include "absl/time/clock.h"
 #include "common/base/digest.h"
 #include "common/base/status.h"
+#include "common/codec/codec_section.h"
 #include "fmt/format.h"
 
 namespace riskkv::worker {
 namespace {
 
 constexpr int kMeasureRuns = 5;
+constexpr int kCodecRuns = 3;
+constexpr float kMeasuredStep = 0.25f;
 
 // A profile of every group: never written anywhere, only for measuring.
 Profile AllGroups(const PredictorSet& set) {
@@ -22,6 +25,45 @@ Profile AllGroups(const PredictorSet& set) {
   for (std::size_t g = 0; g < set.groups().size(); ++g) all.groups.push_back(static_cast<int>(g));
   all.omitted_layers = TargetsOf(set.groups(), all.groups);
   return all;
+}
+
+// A block whose residuals are levels of 0, 1 and -1: about what a coded profile finds.
+absl::StatusOr<KvBlock> TypicalBlock(const BlockCodec& codec, const CodedPolicy& policy, CodecScratch& scratch) {
+  QuantisedBlock levels;
+  levels.range = {0, kCodedBlockTokens};
+  uint32_t state = 1;
+  for (const CodedUnit& unit : codec.weights().plan) {
+    std::vector<int32_t> q(static_cast<std::size_t>(UnitWidth(unit, codec.layout().kv())) * kCodedBlockTokens);
+    for (int32_t& level : q) {
+      state = state * 1664525u + 1013904223u;
+      level = static_cast<int32_t>(state >> 30) % 3 - 1;
+    }
+    levels.units.push_back(std::move(q));
+  }
+  return codec.Reconstruct(policy, levels, scratch);
+}
+
+struct CodecSeconds {
+  double encode = 0, decode = 0;  // a token
+};
+
+// The best of a few runs over one block: what the codec costs when nothing else wants the core, as the load comes on top.
+absl::StatusOr<CodecSeconds> MeasureCodec(const BlockCodec& codec) {
+  CodecScratch scratch;
+  ASSIGN_OR_RETURN(const CodedPolicy policy, codec.MakePolicy(kMeasuredStep));
+  ASSIGN_OR_RETURN(const KvBlock block, TypicalBlock(codec, policy, scratch));
+  CodecSeconds best;
+  for (int i = 0; i < kCodecRuns; ++i) {
+    const absl::Time start = absl::Now();
+    ASSIGN_OR_RETURN(const std::string bytes, codec.Encode(policy, block, scratch));
+    const absl::Time coded = absl::Now();
+    RETURN_IF_ERROR(codec.Decode(policy, bytes, scratch).status());
+    const double encode = absl::ToDoubleSeconds(coded - start) / kCodedBlockTokens;
+    const double decode = absl::ToDoubleSeconds(absl::Now() - coded) / kCodedBlockTokens;
+    best.encode = i == 0 ? encode : std::min(best.encode, encode);
+    best.decode = i == 0 ? decode : std::min(best.decode, decode);
+  }
+  return best;
 }
 
 }  // namespace
@@ -76,7 +118,27 @@ absl::StatusOr<std::shared_ptr<const LoadedSet>> PredictorStore::Prepare(std::sh
   ASSIGN_OR_RETURN(loaded->uploaded, UploadedSet::Create(*backend_, *set));
   ASSIGN_OR_RETURN(loaded->rebuild_s, MeasureRebuild(*backend_, loaded->uploaded->handle(), *set));
   loaded->set = std::move(set);
+  PrepareCodec(*loaded);
   return loaded;
+}
+
+// The paper's profiles do not depend on a codec: one that this version cannot use leaves the set without coded profiles.
+void PredictorStore::PrepareCodec(LoadedSet& loaded) const {
+  if (!HasCodec(*loaded.set)) return;
+  auto codec = OpenCodec(*loaded.set);
+  auto profiles = ReadCodedProfiles(*loaded.set);
+  auto seconds = codec.ok() ? MeasureCodec(**codec) : codec.status();
+  for (const absl::Status& status : {profiles.status(), seconds.status()}) {
+    if (status.ok()) continue;
+    log_->warn("predictor set {}: its codec is not used: {}", loaded.set->digest(), status);
+    return;
+  }
+  loaded.codec = *std::move(codec);
+  loaded.coded = *std::move(profiles);
+  loaded.encode_s = seconds->encode;
+  loaded.decode_s = seconds->decode;
+  log_->info("predictor set {}: codec ready, {} profiles, encode {:.1f} us and decode {:.1f} us a token", loaded.set->digest(),
+             loaded.coded.size(), seconds->encode * 1e6, seconds->decode * 1e6);
 }
 
 absl::StatusOr<std::shared_ptr<const LoadedSet>> PredictorStore::Get(const std::string& digest) const {
@@ -123,11 +185,21 @@ absl::StatusOr<std::shared_ptr<const LoadedSet>> PredictorStore::Add(const std::
   return sets_.emplace(digest, std::move(loaded)).first->second;
 }
 
-double PredictorStore::RebuildSeconds() const {
+SetCosts PredictorStore::Costs() const {
   MutexLock lock(mu_);
-  double sum = 0;
-  for (const auto& [digest, set] : sets_) sum += set->rebuild_s;
-  return sets_.empty() ? 0 : sum / static_cast<double>(sets_.size());
+  SetCosts costs;
+  double sets = 0, codecs = 0;
+  for (const auto& [digest, set] : sets_) {
+    costs.rebuild_s += set->rebuild_s;
+    costs.encode_s += set->encode_s;
+    costs.decode_s += set->decode_s;
+    ++sets;
+    if (set->codec != nullptr) ++codecs;
+  }
+  costs.rebuild_s /= std::max(1.0, sets);
+  costs.encode_s /= std::max(1.0, codecs);
+  costs.decode_s /= std::max(1.0, codecs);
+  return costs;
 }
 
 }  // namespace riskkv::worker

@@ -9,6 +9,8 @@
 
 #include "absl/status/statusor.h"
 #include "common/base/mutex.h"
+#include "common/codec/block_codec.h"
+#include "common/codec/coded_profile.h"
 #include "common/obs/log.h"
 #include "common/predictor/predictor_set.h"
 #include "common/predictor/rebuild.h"
@@ -21,6 +23,17 @@ struct LoadedSet {
   std::shared_ptr<const PredictorSet> set;
   std::unique_ptr<UploadedSet> uploaded;
   double rebuild_s = 0;  // seconds to rebuild one token of one group, measured when it was loaded
+  std::unique_ptr<BlockCodec> codec;  // null without a codec section
+  std::vector<CodedProfile> coded;
+  double encode_s = 0;  // seconds to code one token of all layers, and to decode it; measured likewise
+  double decode_s = 0;
+};
+
+// Over the sets a worker holds, as the coordinator's cost model wants them; 0 where no set has what it takes.
+struct SetCosts {
+  double rebuild_s = 0;
+  double encode_s = 0;
+  double decode_s = 0;
 };
 
 // Thread-safe. The backend must outlive the store and every LoadedSet it gave out.
@@ -40,12 +53,13 @@ class PredictorStore {
   // nothing kept when the bytes are not `digest`; RESOURCE_EXHAUSTED (DISK_FULL). A folder that cannot be written to otherwise leaves the
   // set in memory. Adding one that is there is fine.
   absl::StatusOr<std::shared_ptr<const LoadedSet>> Add(const std::string& digest, std::string bytes);
-  // The mean over the loaded sets' measured rebuild costs; 0 without a set.
-  double RebuildSeconds() const;
+  // Means over the loaded sets' measured costs.
+  SetCosts Costs() const;
   kernels::Backend* backend() const { return backend_; }
 
  private:
   absl::StatusOr<std::shared_ptr<const LoadedSet>> Prepare(std::shared_ptr<const PredictorSet> set) const;
+  void PrepareCodec(LoadedSet& loaded) const;
 
   const std::string directory_;
   const Fingerprint model_;

@@ -20,6 +20,7 @@ static v1::Segment ToProto(const Segment& s) {
   out.set_bytes(s.bytes);
   out.set_sha256(s.sha256);
   out.set_rebuild(s.rebuild);
+  out.set_encoding(static_cast<v1::CellEncoding>(s.encoding));
   return out;
 }
 
@@ -33,6 +34,7 @@ static Segment FromProto(const v1::Segment& s) {
   out.bytes = s.bytes();
   out.sha256 = s.sha256();
   out.rebuild = s.rebuild();
+  out.encoding = static_cast<CellEncoding>(s.encoding());  // CheckManifest refuses what it does not know
   return out;
 }
 
@@ -158,6 +160,8 @@ v1::FinalReply ToProto(const FinalReply& r) {
   out.set_tokens_rebuilt(r.tokens_rebuilt);
   out.set_tokens_exact(r.tokens_exact);
   out.set_replay_ms(r.replay_ms);
+  out.set_decode_ms(r.decode_ms);
+  out.set_tokens_coded(r.tokens_coded);
   for (const auto& [layer, bytes] : r.received) {
     v1::LayerBytes* b = out.add_received();
     b->set_layer(layer);
@@ -168,7 +172,8 @@ v1::FinalReply ToProto(const FinalReply& r) {
 }
 
 FinalReply FromProto(const v1::FinalReply& r) {
-  FinalReply out{r.prepared(), r.rebuild_ms(), r.probe_error(), r.tokens_rebuilt(), r.tokens_exact(), r.replay_ms(), {}};
+  FinalReply out{r.prepared(), r.rebuild_ms(), r.probe_error(), r.tokens_rebuilt(), r.tokens_exact(), r.replay_ms(), {},
+                 r.decode_ms(), r.tokens_coded()};
   for (const v1::LayerBytes& b : r.received()) out.received[b.layer()] = {b.cells(), b.probe()};
   return out;
 }

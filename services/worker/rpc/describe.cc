@@ -34,6 +34,26 @@ v1::ProfileInfo ToProto(const Profile& p) {
   out.set_confirm_upper90(p.confirm.upper90);
   out.set_first_exact(p.ends.first);
   out.set_last_exact(p.ends.last);
+  if (p.mode == TransferMode::kRisk) out.set_mode(v1::MODE_RISK);
+  return out;
+}
+
+v1::ProfileInfo ToProto(const PredictorSet& set, const CodedProfile& p) {
+  const CodedTokenBytes bytes = TokenBytes(set.layout(), p, CalibratedHistory(set));
+  v1::ProfileInfo out;
+  out.set_name(p.name);
+  out.set_epsilon(p.epsilon);
+  out.set_gated(p.gated);
+  out.set_mean(p.select.mean);
+  out.set_upper90(p.select.upper90);
+  out.set_confirm_mean(p.confirm.mean);
+  out.set_confirm_upper90(p.confirm.upper90);
+  out.set_first_exact(p.ends.first);
+  out.set_last_exact(p.ends.last);
+  out.set_mode(v1::MODE_CODED);
+  out.set_coded_token_bytes(bytes.body);
+  out.set_end_token_bytes(bytes.ends);
+  out.set_times_fewer(p.times_fewer);
   return out;
 }
 
@@ -48,6 +68,7 @@ v1::PredictorSetInfo ToProto(const LoadedSet& loaded) {
   out.set_file_bytes(set.file_bytes());
   for (std::size_t g = 0; g < set.groups().size(); ++g) *out.add_groups() = ToProto(set, g);
   for (const auto& [name, profile] : set.profiles()) *out.add_profiles() = ToProto(profile);
+  for (const CodedProfile& profile : loaded.coded) *out.add_profiles() = ToProto(set, profile);
   return out;
 }
 
@@ -80,7 +101,10 @@ v1::WorkerCosts Describer::Costs() const {
   out.set_prefill_p2(load.prefill_p2);
   out.set_decode_s(load.decode_s);
   out.set_decode_s_per_token(load.decode_s_per_token);
-  out.set_rebuild_s(predictors_->RebuildSeconds());
+  const SetCosts sets = predictors_->Costs();
+  out.set_rebuild_s(sets.rebuild_s);
+  out.set_coded_encode_s(sets.encode_s);
+  out.set_coded_decode_s(sets.decode_s);
   out.set_import_s(load.append_s);
   out.set_export_s(load.export_s);
   return out;
@@ -113,7 +137,7 @@ v1::WorkerInfo Describer::Info() const {
   const kernels::DeviceInfo& device = predictors_->backend()->info();
   out.set_backend(device.note.empty() ? fmt::format("{}: {}", device.backend, device.device)
                                       : fmt::format("{}: {} ({})", device.backend, device.device, device.note));
-  for (v1::Mode mode : {v1::MODE_FULL, v1::MODE_RISK, v1::MODE_REPLAY}) out.add_modes(mode);
+  for (v1::Mode mode : {v1::MODE_FULL, v1::MODE_RISK, v1::MODE_CODED, v1::MODE_REPLAY}) out.add_modes(mode);
   out.set_serving(Serving());
   out.set_engine_threads(manager_->limits().threads);
   out.set_uptime_seconds(absl::ToDoubleSeconds(clock_->Monotonic() - started_));

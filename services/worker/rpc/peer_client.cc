@@ -22,6 +22,7 @@ class GrpcPeer final : public DestinationPeer {
  public:
   GrpcPeer(PeerChannels* channels, const std::string& address)
       : address_(address),
+        limit_(&channels->limit()),
         control_(v1::Transfer::NewStub(channels->Get(address, ChannelKind::kControl))),
         bulk_(v1::Transfer::NewStub(channels->Get(address, ChannelKind::kBulk))) {}
 
@@ -91,7 +92,7 @@ class GrpcPeer final : public DestinationPeer {
     return frame;
   }
 
-  static bool WriteSegment(const Fence& fence, const SegmentPayload& segment, grpc::ClientWriter<v1::Frame>& writer) {
+  bool WriteSegment(const Fence& fence, const SegmentPayload& segment, grpc::ClientWriter<v1::Frame>& writer) const {
     v1::Frame frame = Head(fence);
     frame.set_segment(segment.id);
     for (std::size_t at = 0; at < segment.bytes.size(); at += kMaxFramePayload) {
@@ -100,12 +101,14 @@ class GrpcPeer final : public DestinationPeer {
       frame.set_length(static_cast<int64_t>(piece.size()));
       frame.set_xxh3(Xxh3(piece.data(), piece.size()));
       frame.set_payload(piece.data(), piece.size());
+      limit_->Take(static_cast<int64_t>(piece.size()));
       if (!writer.Write(frame)) return false;
     }
     return true;
   }
 
   const std::string address_;
+  EgressLimit* const limit_;
   const std::unique_ptr<v1::Transfer::Stub> control_;
   const std::unique_ptr<v1::Transfer::Stub> bulk_;
 };

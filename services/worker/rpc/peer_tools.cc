@@ -56,7 +56,7 @@ absl::StatusOr<std::string> FetchFrom(PeerChannels& channels, const std::string&
 }
 
 // Seconds until `bytes` have been swallowed.
-absl::StatusOr<double> SendToSink(v1::Transfer::Stub& stub, int64_t bytes) {
+absl::StatusOr<double> SendToSink(v1::Transfer::Stub& stub, EgressLimit& limit, int64_t bytes) {
   grpc::ClientContext context;
   SetTimeout(context, kMeasure);
   const absl::Time start = absl::Now();
@@ -65,6 +65,7 @@ absl::StatusOr<double> SendToSink(v1::Transfer::Stub& stub, int64_t bytes) {
   v1::SinkChunk chunk;
   for (int64_t left = bytes; left > 0; left -= kMaxFramePayload) {
     chunk.mutable_payload()->resize(static_cast<std::size_t>(std::min(left, kMaxFramePayload)));
+    limit.Take(static_cast<int64_t>(chunk.payload().size()));
     if (!writer->Write(chunk)) break;
   }
   writer->WritesDone();
@@ -101,10 +102,10 @@ absl::StatusOr<LinkMeasure> MeasureLink(PeerChannels& channels, const std::strin
   auto stub = v1::Transfer::NewStub(channels.Get(address, ChannelKind::kBulk));
   LinkMeasure measure;
   for (int i = 0; i < kPings; ++i) {  // the first one also connects
-    ASSIGN_OR_RETURN(const double rtt, SendToSink(*stub, 1));
+    ASSIGN_OR_RETURN(const double rtt, SendToSink(*stub, channels.limit(), 1));
     measure.rtt_seconds = i == 0 ? rtt : std::min(measure.rtt_seconds, rtt);
   }
-  ASSIGN_OR_RETURN(const double seconds, SendToSink(*stub, bytes));
+  ASSIGN_OR_RETURN(const double seconds, SendToSink(*stub, channels.limit(), bytes));
   measure.bytes_per_second = static_cast<double>(bytes) / std::max(seconds - measure.rtt_seconds / 2, 1e-6);
   return measure;
 }

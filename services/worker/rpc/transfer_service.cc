@@ -59,6 +59,7 @@ grpc::Status TransferService::FetchPredictorSet(grpc::ServerContext*, const v1::
     chunk.set_offset(at);
     chunk.set_xxh3(Xxh3(piece.data(), piece.size()));
     chunk.set_payload(piece.data(), piece.size());
+    limit_->Take(static_cast<int64_t>(piece.size()));
     if (!writer->Write(chunk)) return grpc::Status::CANCELLED;
   }
   return grpc::Status::OK;

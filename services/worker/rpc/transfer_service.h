@@ -4,6 +4,7 @@
 
 #include "grpcpp/grpcpp.h"
 #include "riskkv/v1/transfer.grpc.pb.h"
+#include "services/worker/core/egress_limit.h"
 #include "services/worker/core/move_incoming_table.h"
 #include "services/worker/core/predictor_store.h"
 
@@ -12,7 +13,8 @@ namespace riskkv::worker {
 // Thread-safe; converts and calls. The pointers must outlive it.
 class TransferService final : public v1::Transfer::Service {
  public:
-  TransferService(IncomingMoves* incoming, PredictorStore* predictors) : incoming_(incoming), predictors_(predictors) {}
+  TransferService(IncomingMoves* incoming, PredictorStore* predictors, EgressLimit* limit)
+      : incoming_(incoming), predictors_(predictors), limit_(limit) {}
 
   grpc::Status DeclareRound(grpc::ServerContext*, const v1::RoundManifest* request, v1::RoundReply* reply) override;
   grpc::Status Push(grpc::ServerContext*, grpc::ServerReader<v1::Frame>* reader, v1::PushReply* reply) override;
@@ -25,6 +27,7 @@ class TransferService final : public v1::Transfer::Service {
  private:
   IncomingMoves* const incoming_;
   PredictorStore* const predictors_;
+  EgressLimit* const limit_;
 };
 
 }  // namespace riskkv::worker

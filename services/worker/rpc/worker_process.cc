@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "common/base/ids.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
@@ -59,6 +60,8 @@ absl::Status WorkerProcess::StartCore(const WorkerOptions& options, std::unique_
 }
 
 void WorkerProcess::StartMoves(const WorkerOptions& options) {
+  egress_ = std::make_unique<EgressLimit>(options.egress_limit, &clock_, [](absl::Duration d) { absl::SleepFor(d); });
+  channels_ = std::make_unique<PeerChannels>(egress_.get());
   if (!options.coordinator.empty()) {
     coordinator_ = std::make_unique<CoordinatorClient>(options.id, *ParseAddresses(options.coordinator));  // CheckOptions has seen it
   }
@@ -73,7 +76,7 @@ void WorkerProcess::StartMoves(const WorkerOptions& options) {
     if (coordinator_) coordinator_->ReportTransfer(result);
   };
   outgoing_ = std::make_unique<OutgoingMoves>(out, manager_.get(), predictors_.get(), coordinator_.get(),
-                                              [this](const std::string& address) { return ConnectPeer(&channels_, address); }, &clock_,
+                                              [this](const std::string& address) { return ConnectPeer(channels_.get(), address); }, &clock_,
                                               log_, report);
   const WorkerIdentity identity{options.id, boot_id_, RISKKV_VERSION, options.max_moves};
   describer_ = std::make_unique<Describer>(identity, manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), &clock_);
@@ -82,8 +85,8 @@ void WorkerProcess::StartMoves(const WorkerOptions& options) {
 
 absl::Status WorkerProcess::StartServer(const WorkerOptions& options) {
   generation_ = std::make_unique<GenerationService>(manager_.get(), options.id);
-  transfer_ = std::make_unique<TransferService>(incoming_.get(), predictors_.get());
-  WorkerParts parts{manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), describer_.get(), &channels_,
+  transfer_ = std::make_unique<TransferService>(incoming_.get(), predictors_.get(), egress_.get());
+  WorkerParts parts{manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), describer_.get(), channels_.get(),
                     [this] { if (registration_) registration_->Nudge(); }, &stopping_};
   worker_ = std::make_unique<WorkerService>(std::move(parts));
   calibration_ = std::make_unique<CalibrationService>(predictors_.get());

@@ -14,6 +14,7 @@
 #include "common/net/server.h"
 #include "common/obs/log.h"
 #include "kernels/backend.h"
+#include "services/worker/core/egress_limit.h"
 #include "services/worker/core/move_incoming_table.h"
 #include "services/worker/core/move_outgoing_table.h"
 #include "services/worker/core/predictor_store.h"
@@ -39,6 +40,7 @@ struct WorkerOptions {
   kernels::BackendChoice backend = kernels::BackendChoice::kAuto;
   int backend_threads = 1;
   int max_moves = 4;        // each way
+  double egress_limit = 0;  // bytes a second to other workers: frames, link probes, predictor sets; 0: no limit
   ManagerOptions manager;   // worker_id and boot_id are filled in
   Logger log;               // null: none
 };
@@ -83,7 +85,8 @@ class WorkerProcess {
   std::unique_ptr<kernels::Backend> backend_;
   std::unique_ptr<RequestManager> manager_;
   std::unique_ptr<PredictorStore> predictors_;
-  PeerChannels channels_;
+  std::unique_ptr<EgressLimit> egress_;
+  std::unique_ptr<PeerChannels> channels_;
   std::unique_ptr<CoordinatorClient> coordinator_;  // null without one
   std::unique_ptr<IncomingMoves> incoming_;
   std::unique_ptr<OutgoingMoves> outgoing_;

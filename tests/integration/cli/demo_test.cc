@@ -63,6 +63,21 @@ TEST_F(DemoTest, MovesAndKeepsItsPromises) {
   EXPECT_GT(j["omitted_fraction"], 0.0);
   EXPECT_LT(j["bytes_sent"], j["bytes_full"]);
   EXPECT_GT(j["pause_ms"], 0.0);
+  // One move in each mode over the slow link; the fake's cells are noise, so CODED's output differs at the move.
+  ASSERT_EQ(j["link"]["moves"].size(), 4u) << j["link"];
+  const std::vector<std::string> modes = {"CODED", "RISK", "FULL", "REPLAY"};
+  for (std::size_t i = 0; i < modes.size(); ++i) {
+    const json& move = j["link"]["moves"][i];
+    EXPECT_EQ(move["mode"], modes[i]);
+    if (modes[i] != "RISK") {
+      EXPECT_EQ(move["equal_until"] == -1, modes[i] != "CODED") << move;
+    }
+    EXPECT_GT(move["total_ms"], 0.0);
+    EXPECT_GT(move["pause_ms"], 0.0);
+  }
+  EXPECT_LT(j["link"]["moves"][0]["bytes_sent"], j["link"]["moves"][1]["bytes_sent"]) << "CODED sends less than RISK";
+  EXPECT_LT(j["link"]["moves"][1]["bytes_sent"], j["link"]["moves"][2]["bytes_sent"]) << "and RISK less than FULL";
+  EXPECT_TRUE(j["link"]["coded_left_out"].is_null());
 }
 
 TEST_F(DemoTest, WithoutItsWorkersItFailsByName) {

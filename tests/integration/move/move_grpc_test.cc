@@ -2,6 +2,7 @@
 #include <filesystem>
 
 #include "common/base/digest.h"
+#include "common/codec/selection_codec.h"
 #include "common/engine/fake/fake_engine.h"
 #include "common/net/channel.h"
 #include "common/net/status.h"
@@ -80,6 +81,13 @@ class MoveGrpcTest : public ::testing::Test {
     EXPECT_OK(WritePredictorSet(bytes, Folder(id) + "/"));
     return Sha256Hex(bytes);
   }
+  // A set that can code as well.
+  std::string PlaceCodedSet(const std::string& id) {
+    const std::string bytes = WithSelectionCodec(**MakeSelectionSet(MakeEngine(64)->facts())).value();
+    std::filesystem::create_directories(Folder(id));
+    EXPECT_OK(WritePredictorSet(bytes, Folder(id) + "/"));
+    return Sha256Hex(bytes);
+  }
   void StartBoth() {
     a_ = StartWorker("a");
     b_ = StartWorker("b");
@@ -116,7 +124,7 @@ class MoveGrpcTest : public ::testing::Test {
     request.set_expected_epoch(epoch);
     request.set_destination(destination);
     request.set_mode(mode);
-    request.set_allow_lossy(mode == v1::MODE_RISK);
+    request.set_allow_lossy(mode == v1::MODE_RISK || mode == v1::MODE_CODED);
     request.set_predictor_set(digest);
     if (mode == v1::MODE_RISK) request.set_profile("risk-0.005");
     request.set_max_pause_ms(5000);
@@ -176,6 +184,66 @@ TEST_P(ModesTest, ClientSeesOneUnbrokenStream) {
 
 INSTANTIATE_TEST_SUITE_P(Modes, ModesTest, ::testing::Values(v1::MODE_FULL, v1::MODE_RISK, v1::MODE_REPLAY),
                          [](const auto& info) { return v1::Mode_Name(info.param); });
+
+TEST_F(MoveGrpcTest, CodedSendsAFractionAndTheClientSeesOneStream) {
+  const std::string digest = PlaceCodedSet("a");
+  PlaceCodedSet("b");
+  StartBoth();
+  const std::vector<Token> unmoved = Unmoved(500, 400);
+  auto stream = Generate(500, 400);
+  std::vector<Token> got = Read(*stream, 20);
+  const v1::Outcome outcome = Migrate(stream->request_id(), v1::MODE_CODED, digest);
+  ASSERT_EQ(outcome.state(), v1::MIGRATION_STATE_SUCCEEDED) << outcome.ShortDebugString();
+  EXPECT_EQ(outcome.mode(), v1::MODE_CODED);
+  EXPECT_EQ(outcome.profile(), "coded-0.005") << "the gated one that sends least";
+  EXPECT_GT(outcome.stats().tokens_coded(), 400);
+  EXPECT_LT(outcome.stats().bytes_sent(), outcome.stats().bytes_full() / 2);
+  EXPECT_GT(outcome.stats().encode_ms(), 0);
+  EXPECT_GT(outcome.stats().decode_ms(), 0);
+  for (Token t : Read(*stream, 1 << 20)) got.push_back(t);
+  ASSERT_EQ(got.size(), unmoved.size()) << "nothing lost, nothing twice";
+  const auto before = static_cast<std::ptrdiff_t>(outcome.start_index());
+  EXPECT_TRUE(std::equal(got.begin(), got.begin() + before, unmoved.begin())) << "what the source produced is not touched";
+  EXPECT_NE(got, unmoved) << "the fake hashes every byte, so a coded cache must show";
+  EXPECT_TRUE(Eventually([&] { return Idle(*a_) && Idle(*b_); }));
+}
+
+TEST_F(MoveGrpcTest, WithoutACodecTheWayFallsBackToFull) {
+  PlaceSet("a");
+  PlaceSet("b");
+  StartBoth();
+  const std::vector<Token> want = Unmoved(300, 300);
+  auto stream = Generate(300, 300);
+  std::vector<Token> got = Read(*stream, 20);
+  const v1::Outcome outcome = Migrate(stream->request_id(), v1::MODE_CODED, "", "b", 1, v1::MigrateRequest::STAY);
+  EXPECT_EQ(outcome.state(), v1::MIGRATION_STATE_SUCCEEDED) << outcome.ShortDebugString();
+  EXPECT_EQ(outcome.mode(), v1::MODE_FULL);
+  for (Token t : Read(*stream, 1 << 20)) got.push_back(t);
+  EXPECT_EQ(got, want);
+}
+
+TEST_F(MoveGrpcTest, AnEgressLimitHoldsForMovesAndForTheLinkProbe) {
+  constexpr double kLimit = 500e3;
+  WorkerOptions slow;
+  slow.egress_limit = kLimit;
+  a_ = StartWorker("a", 16384, slow);
+  b_ = StartWorker("b");
+  ASSERT_TRUE(Eventually([&] { return a_->registered() && b_->registered(); }));
+  auto stub = v1::Worker::NewStub(CreateChannel(a_->address(), ChannelKind::kControl));
+  v1::MeasureLinkRequest measure;
+  measure.set_address(b_->address());
+  measure.set_bytes(200'000);
+  v1::MeasureLinkReply link;
+  grpc::ClientContext context;
+  ASSERT_TRUE(stub->MeasureLink(&context, measure, &link).ok());
+  EXPECT_LT(link.bytes_per_second(), kLimit * 1.1);
+  EXPECT_GT(link.bytes_per_second(), kLimit * 0.3);
+  auto stream = Generate(500, 2000);
+  Read(*stream, 5);
+  const v1::Outcome outcome = Migrate(stream->request_id(), v1::MODE_FULL);
+  ASSERT_EQ(outcome.state(), v1::MIGRATION_STATE_SUCCEEDED) << outcome.ShortDebugString();
+  EXPECT_GT(outcome.stats().transfer_seconds(), 0.95 * static_cast<double>(outcome.stats().bytes_sent()) / kLimit);
+}
 
 TEST_F(MoveGrpcTest, ThereAndBack) {
   const std::string digest = PlaceSet("a");

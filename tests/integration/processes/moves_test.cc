@@ -107,5 +107,23 @@ TEST_F(LengthTest, EveryLengthMovesAndFullChangesNoToken) {
   }
 }
 
+TEST_F(LengthTest, CodedSendsAFractionAndTouchesNothingThatWasProduced) {
+  const v1::GenerateRequest request = Request(1000, 1000);
+  Run coded;
+  ASSERT_NO_FATAL_FAILURE(MoveOne(request, v1::MODE_CODED, coded));
+  const v1::MoveStats& stats = coded.outcome.stats();
+  EXPECT_EQ(coded.outcome.mode(), v1::MODE_CODED);
+  EXPECT_EQ(coded.outcome.profile(), kCodedProfile);
+  EXPECT_EQ(stats.tokens_coded(), stats.tokens_at_pause() - 1) << "ends included: they go in 8 bits";
+  EXPECT_LT(stats.bytes_sent(), stats.bytes_full() / 4);
+  EXPECT_GT(stats.encode_ms(), 0);
+  EXPECT_GT(stats.decode_ms(), 0);
+  EXPECT_LE(stats.probe_error(), 1);
+  const std::vector<int32_t> unmoved = Unmoved(request, coded.tokens.size());
+  const auto before = std::min<std::ptrdiff_t>(coded.outcome.start_index(), static_cast<std::ptrdiff_t>(unmoved.size()));
+  EXPECT_EQ(std::vector<int32_t>(coded.tokens.begin(), coded.tokens.begin() + before),
+            std::vector<int32_t>(unmoved.begin(), unmoved.begin() + before));
+}
+
 }  // namespace
 }  // namespace riskkv::cli

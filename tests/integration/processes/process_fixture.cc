@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "absl/time/clock.h"
+#include "common/codec/selection_codec.h"
 #include "common/engine/llama/llama_engine.h"
 #include "common/predictor/selection_set.h"
 #include "fmt/format.h"
@@ -33,7 +34,9 @@ absl::StatusOr<std::vector<int32_t>> Prepare(const std::string& model, const std
   options.n_sequences = 1;
   ASSIGN_OR_RETURN(std::unique_ptr<LlamaEngine> engine, LlamaEngine::Create(options));
   ASSIGN_OR_RETURN(std::string set, SelectionSetBytes(engine->facts(), {}, kernels::WeightType::kF16));
-  RETURN_IF_ERROR(WritePredictorSet(set, folder + "/").status());
+  ASSIGN_OR_RETURN(const auto opened, PredictorSet::FromBytes(std::move(set), "the selection set"));
+  ASSIGN_OR_RETURN(const std::string coded, WithSelectionCodec(*opened));
+  RETURN_IF_ERROR(WritePredictorSet(coded, folder + "/").status());
   std::string text;
   while (text.size() < 8 * kTextTokens) text += BuiltInText();
   ASSIGN_OR_RETURN(std::vector<Token> tokens, engine->Tokenize(text, /*add_special=*/true, /*parse_special=*/false));
@@ -122,9 +125,10 @@ absl::StatusOr<v1::Outcome> ProcessTest::Migrate(const std::string& request_id, 
   request.set_expected_epoch(epoch);
   request.set_destination(to);
   request.set_mode(mode);
-  request.set_allow_lossy(mode == v1::MODE_RISK);
+  request.set_allow_lossy(mode == v1::MODE_RISK || mode == v1::MODE_CODED);
   request.set_allow_ungated(mode == v1::MODE_RISK);
   if (mode == v1::MODE_RISK) request.set_profile(kRiskProfile);
+  if (mode == v1::MODE_CODED) request.set_profile(kCodedProfile);
   request.set_max_pause_ms(10000);  // nothing here is about the budget
   request.set_deadline_ms(absl::ToInt64Milliseconds(kPatience));
   request.set_on_failure(v1::MigrateRequest::FAIL);

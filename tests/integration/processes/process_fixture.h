@@ -25,6 +25,8 @@ namespace riskkv::cli {
 // The profile of the set that every worker holds. Its predictors are no fit: targets are taken from their anchors, and the
 // probe's bounds let that pass. What it moves is nonsense from then on; how it moves is what is tested.
 inline constexpr char kRiskProfile[] = "ungated-safest";
+// Likewise: its steps are far too coarse for this model.
+inline constexpr char kCodedProfile[] = "coded-0.002";
 
 using EventSink = std::function<void(const v1::MigrationEvent&)>;
 

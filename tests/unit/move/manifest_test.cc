@@ -1,5 +1,9 @@
 // Everything a destination refuses before it allocates.
+#include "common/codec/codec_section.h"
+#include "common/codec/int8_rows.h"
+#include "common/codec/selection_codec.h"
 #include "common/engine/fake/fake_engine.h"
+#include "common/predictor/selection_set.h"
 #include "gtest/gtest.h"
 #include "services/worker/core/move_manifest.h"
 #include "tests/testing/status_matchers.h"
@@ -127,6 +131,54 @@ TEST_F(ManifestTest, RebuiltTokensAreNotProbed) {
   EXPECT_THAT(Check(m), IsOk()) << "nothing native in the block";
   m.provenance[0].profile = "q";
   EXPECT_THAT(Check(m), HasReason("STATE_NOT_TRANSFERABLE"));
+}
+
+// Rounds of a CODED attempt: the first block in 8 bits, then one coded with its probe, then one as it is.
+class CodedManifestTest : public ManifestTest {
+ protected:
+  CodedManifestTest() {
+    auto loaded = std::make_shared<LoadedSet>();
+    auto bytes = WithSelectionCodec(**MakeSelectionSet(engine_->facts()));
+    loaded->set = PredictorSet::FromBytes(*bytes, "set").value();
+    loaded->codec = OpenCodec(*loaded->set).value();
+    terms_.coded = OpenCodedMove(loaded, "coded-0.002").value();
+    terms_.mode = good_.mode = MoveMode::kCoded;
+    terms_.rules = nullptr;
+    profile_.omitted_layers = {2, 3};  // of Probe
+    good_.segments = {Cells(1, {0, 4}, false), Cells(2, {4, 128}, false), Probe(3, {5, 100}), Cells(4, {128, 260}, false)};
+    good_.segments[0].encoding = CellEncoding::kInt8;
+    good_.segments[0].bytes = Int8Bytes(layout(), 4);
+    good_.segments[1].encoding = CellEncoding::kCoded;
+    good_.segments[1].bytes = 777;
+  }
+};
+
+TEST_F(CodedManifestTest, GoodOnePasses) { EXPECT_THAT(Check(good_), IsOk()); }
+
+TEST_F(CodedManifestTest, EncodedBytesAreBounded) {
+  const int64_t canonical = 124 * layout().bytes_per_token();
+  EXPECT_THAT(With([&](auto& m) { m.segments[1].bytes = canonical; }), IsOk());
+  EXPECT_THAT(With([&](auto& m) { m.segments[1].bytes = canonical + 1; }), HasReason("MANIFEST_MISMATCH"));
+  EXPECT_THAT(With([](auto& m) { m.segments[1].bytes = 0; }), HasReason("MANIFEST_MISMATCH"));
+  EXPECT_THAT(With([](auto& m) { m.segments[0].bytes += 1; }), HasReason("MANIFEST_MISMATCH"));
+  EXPECT_THAT(With([](auto& m) { m.segments[2].encoding = CellEncoding::kCoded; }), HasReason("MANIFEST_MISMATCH")) << "a probe is exact";
+  EXPECT_THAT(With([](auto& m) { m.segments[3].encoding = CellEncoding::kCoded; }), HasReason("MANIFEST_MISMATCH")) << "132 tokens";
+  EXPECT_THAT(With([](auto& m) { m.segments[3].encoding = static_cast<CellEncoding>(7); }), HasReason("MANIFEST_MISMATCH"));
+}
+
+TEST_F(CodedManifestTest, CodedBlocksAreWholeAndProbed) {
+  EXPECT_THAT(With([](auto& m) { m.segments.erase(m.segments.begin() + 2); }), HasReason("MANIFEST_MISMATCH")) << "no probe";
+  EXPECT_THAT(With([&](auto& m) { m.segments[2] = Probe(3, {5, 128}); }), HasReason("BAD_RANGE")) << "outside the block";
+  EXPECT_THAT(With([&](auto& m) { m.segments[1].layers = LayersExcept(layout(), {2}); }), HasReason("MANIFEST_MISMATCH"));
+  EXPECT_THAT(With([](auto& m) { m.segments[1].rebuild = true; }), HasReason("MANIFEST_MISMATCH"));
+  EXPECT_THAT(With([](auto& m) { m.provenance = {{{4, 128}, "set", "p"}}; }), IsOk()) << "decoded cells are probed too";
+  EXPECT_THAT(With([](auto& m) { m.provenance = {{{4, 128}, "set", "q"}}; }), HasReason("STATE_NOT_TRANSFERABLE"));
+}
+
+TEST_F(CodedManifestTest, OtherModesCarryNothingCoded) {
+  EXPECT_THAT(With([](auto& m) { m.mode = MoveMode::kFull; }), HasReason("MANIFEST_MISMATCH"));
+  terms_.mode = MoveMode::kFull;
+  EXPECT_THAT(Check(good_), HasReason("MANIFEST_MISMATCH"));
 }
 
 TEST_F(ManifestTest, ReplayCarriesTokensOnly) {

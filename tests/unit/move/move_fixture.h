@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/codec/selection_codec.h"
 #include "common/engine/fake/fake_engine.h"
 #include "common/predictor/selection_set.h"
 #include "services/worker/core/move_outgoing_table.h"
@@ -77,6 +78,15 @@ struct Node {
     EXPECT_OK(predictors->Add(digest, *bytes));
     return digest;
   }
+  std::string AddCodedSet() {
+    auto set = MakeSelectionSet(manager->facts());
+    EXPECT_OK(set);
+    auto bytes = WithSelectionCodec(**set);
+    EXPECT_OK(bytes);
+    const std::string digest = Sha256Hex(*bytes);
+    EXPECT_OK(predictors->Add(digest, *bytes));
+    return digest;
+  }
   bool Idle() {
     const ManagerLoad load = manager->Load();
     return load.cells_used == 0 && load.slots_used == 0 && incoming->active() == 0 && outgoing->active() == 0 &&
@@ -121,6 +131,8 @@ class MoveTest : public ::testing::Test {
     b_->ConnectTo(*a_, &authority_);
     digest_ = a_->AddSet();
     b_->AddSet();
+    coded_digest_ = a_->AddCodedSet();
+    b_->AddCodedSet();
   }
 
   std::string Admit(int prompt, int max_tokens) {
@@ -168,6 +180,10 @@ class MoveTest : public ::testing::Test {
     if (mode == MoveMode::kRisk) {
       p.predictor_set = digest_;
       p.profile = "risk-0.005";
+    }
+    if (mode == MoveMode::kCoded) {
+      p.predictor_set = coded_digest_;
+      p.profile = "coded-0.002";
     }
     p.destination_id = to.id;
     p.destination_address = to.id;
@@ -225,7 +241,7 @@ class MoveTest : public ::testing::Test {
 
   FakeAuthority authority_;
   std::unique_ptr<Node> a_, b_;
-  std::string digest_;
+  std::string digest_, coded_digest_;
 };
 
 }  // namespace riskkv::worker::testing
