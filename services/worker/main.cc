@@ -32,6 +32,7 @@ struct Flags {
   std::string backend = "auto";
   int fake_step_ms = 0;
   int warm_up = 2048;
+  double stuck_after = 30;
   std::string port_file;
   std::string log_level = "info";
 };
@@ -48,6 +49,9 @@ void AddServiceFlags(CLI::App& app, Flags& f) {
                  "bytes a second this worker sends to others (moves, link probes, predictor sets); 0: no limit")
       ->check(CLI::Range(0.0, 1e12));
   app.add_option("--max-queue", f.worker.manager.max_queue, "requests that may wait")->capture_default_str()->check(CLI::Range(1, 100000));
+  app.add_option("--stuck-after", f.stuck_after, "seconds without a step while requests run, or with requests waiting and nothing given back: health says NOT_SERVING")
+      ->capture_default_str()
+      ->check(CLI::Range(0.1, 86400.0));
   app.add_option("--port-file", f.port_file, "write the port here once serving");
   app.add_option("--log-level", f.log_level)
       ->capture_default_str()
@@ -107,6 +111,7 @@ absl::StatusOr<std::unique_ptr<riskkv::worker::WorkerProcess>> StartWorker(Flags
                      facts.fingerprint.architecture, facts.fingerprint.layout.n_layer, f.cells, f.sequences, f.threads);
   f.worker.backend = BackendOf(f.backend);
   f.worker.manager.warm_up_context = f.warm_up;
+  f.worker.readiness.stuck_after = absl::Seconds(f.stuck_after);
   return riskkv::worker::WorkerProcess::Start(f.worker, std::move(engine));
 }
 

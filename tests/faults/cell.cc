@@ -41,9 +41,20 @@ void CutFor(Scene& s, const std::vector<std::pair<std::string, std::string>>& li
 }
 
 void CancelMigration(Scene& s) {
-  s.Order([&s] {
-    if (CoordinatorPtr c = s.cluster.Coordinator()) c->manager->CancelJob(s.migration_id).IgnoreError();
-  });
+  s.Order([&s] { s.CancelMigration(); });
+}
+
+void CancelRequest(Scene& s) {
+  s.Order([&s] { s.TheClient()->Cancel(); });
+}
+
+// Whoever is to end it cannot be reached for a while.
+template <typename Trouble>
+Act CancelThough(void (*cancel)(Scene&), Trouble trouble) {
+  return [cancel, trouble](Scene& s) {
+    trouble(s);
+    cancel(s);
+  };
 }
 
 // The destination commits, dies, and is there again when FINAL arrives a second time.
@@ -100,8 +111,19 @@ const std::map<std::string, Act>& Faults() {
       {"cut everything", [](Scene& s) { CutFor(s, {{"a", "b"}, {"a", kCoordinatorId}, {"b", kCoordinatorId}}); }},
       {"client comes back", [](Scene& s) { s.Order([&s] { s.TheClient()->Disconnect(absl::Milliseconds(30)); }); }},
       {"client attaches twice", [](Scene& s) { s.Order([&s] { s.TheClient()->AttachTwice(); }); }},
-      {"cancel the request", [](Scene& s) { s.Order([&s] { s.TheClient()->Cancel(); }); }},
+      {"cancel the request", CancelRequest},
+      {"cancel the request, cut from its client", CancelThough(CancelRequest, [](Scene& s) { CutFor(s, {{kClientId, "a"}, {kClientId, "b"}}); })},
+      {"cancel the request, workers cut", CancelThough(CancelRequest, [](Scene& s) { CutFor(s, {{"a", "b"}}); })},
+      {"cancel the request, no coordinator", CancelThough(CancelRequest, [](Scene& s) { s.cluster.Kill(kCoordinatorId, kLongerThanLease); })},
+      {"cancel the request, store away", CancelThough(CancelRequest, [](Scene& s) { ForAWhile(s, s.cluster.disk.unreachable, kLongerThanLease); })},
+      {"cancel the request, source paused", CancelThough(CancelRequest, [](Scene& s) { s.cluster.Pause("a", kLongerThanLease); })},
+      {"cancel the request, destination paused", CancelThough(CancelRequest, [](Scene& s) { s.cluster.Pause("b", kLongerThanLease); })},
       {"cancel the migration", CancelMigration},
+      {"cancel the migration, workers cut", CancelThough(CancelMigration, [](Scene& s) { CutFor(s, {{"a", "b"}}); })},
+      {"cancel the migration, source cut", CancelThough(CancelMigration, [](Scene& s) { CutFor(s, {{"a", kCoordinatorId}}); })},
+      {"cancel the migration, destination cut", CancelThough(CancelMigration, [](Scene& s) { CutFor(s, {{"b", kCoordinatorId}}); })},
+      {"cancel the migration, source paused", CancelThough(CancelMigration, [](Scene& s) { s.cluster.Pause("a", kLongerThanLease); })},
+      {"cancel the migration, destination paused", CancelThough(CancelMigration, [](Scene& s) { s.cluster.Pause("b", kLongerThanLease); })},
       {"cancel, and PREPARED comes late",
        [](Scene& s) {
          s.cluster.network.Add({Message::kPrepared, Trouble::kReorder, 1});
@@ -163,6 +185,7 @@ void AwaitEnd(Scene& s, absl::Time start, absl::Duration deadline, bool may_be_l
       },
       patience);
   const absl::Duration took = absl::Now() - start;
+  if (const int64_t at = s.job_cancelled_us; at != 0 && ended) result.cancel_job_ms = absl::ToDoubleMilliseconds(absl::Now() - absl::FromUnixMicros(at));
   if (!job.ok()) {
     result.outcome = "no job";
     return;
@@ -172,6 +195,20 @@ void AwaitEnd(Scene& s, absl::Time start, absl::Duration deadline, bool may_be_l
   // A restarted coordinator gives what it finds committed a deadline anew.
   if (ended && !may_be_late && took > 2 * deadline + absl::Seconds(3)) {
     result.violations.push_back(fmt::format("the job outlived its deadline of {}: it took {}", absl::FormatDuration(deadline), absl::FormatDuration(took)));
+  }
+}
+
+// A hung-up stream ends in under 100 ms, whoever is out of reach; the rest is slack for a busy machine.
+constexpr double kStreamEndsMs = 500;
+
+void MeasureCancels(Scene& s, CellResult& result) {
+  if (const auto cancelled = s.TheClient()->cancelled()) {
+    result.cancel_ms = cancelled->ms;
+    result.cancelled_by_worker = cancelled->by_worker;
+  }
+  if (result.cancel_ms > kStreamEndsMs) result.violations.push_back(fmt::format("the cancelled stream took {:.0f} ms to end", result.cancel_ms));
+  if (result.cancel_job_ms > kStreamEndsMs) {
+    result.violations.push_back(fmt::format("the cancelled migration took {:.0f} ms to end", result.cancel_job_ms));
   }
 }
 
@@ -228,6 +265,7 @@ CellResult RunCell(const CellSpec& spec, absl::Duration patience) {
   s.cluster.Heal();
   s.CheckAfter(s.migration_id, result.violations);
   result.reached = *reached;
+  MeasureCancels(s, result);
   if (!result.ok()) result.text = s.cluster.Text();
   result.ms = absl::ToDoubleMilliseconds(absl::Now() - start);
   return result;

@@ -2,6 +2,7 @@
 #ifndef RISKKV_TESTS_FAULTS_CELL_H_
 #define RISKKV_TESTS_FAULTS_CELL_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +24,11 @@ struct CellResult {
   bool reached = false;  // the state, before the job ended
   std::string outcome;   // the job's end and its reason
   double ms = 0;
+  // How long the client's stream took to end once it was cancelled (in the end every cell's is), and the migration's once its caller
+  // had cancelled it; below zero: it was not, or had ended.
+  double cancel_ms = -1;
+  bool cancelled_by_worker = false;  // the stream's end came from a worker, not from the client's giving up
+  double cancel_job_ms = -1;
   std::vector<std::string> violations;
   std::string text;      // how it came about, of a cell that failed
   bool ok() const { return violations.empty(); }
@@ -55,9 +61,13 @@ class Scene {
   // serve. Adds what does not hold.
   void CheckAfter(const std::string& migration_id, std::vector<std::string>& violations);
 
+  // Of the migration, by its caller; the time of the answer counts.
+  void CancelMigration();
+
   Cluster cluster;
   std::string request_id;
   std::string migration_id;
+  std::atomic<int64_t> job_cancelled_us{0};  // when; 0: it was not, or it had moved already
 
  private:
   void CheckClient(std::vector<std::string>& violations);

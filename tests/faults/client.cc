@@ -54,8 +54,13 @@ Client::Client(World* world, ProcessPtr process, ClientTerms terms)
 void Client::Stop() {
   stop_ = true;
   if (thread_.joinable()) thread_.join();
-  MutexLock lock(mu_);
-  sources_.clear();
+  std::thread canceller;
+  {
+    MutexLock lock(mu_);
+    canceller = std::move(canceller_);
+    sources_.clear();
+  }
+  if (canceller.joinable()) canceller.join();
 }
 
 void Client::Run() {
@@ -72,6 +77,7 @@ void Client::Run() {
     bool news = false;
     {
       MutexLock lock(mu_);
+      if (cancel_at_ && !ended_ && absl::Now() - *cancel_at_ > kHangUp) EndCancelled(/*by_worker=*/false);
       if (ended_) return;
       if (absl::Now() >= away_until_) {
         RunDue();
@@ -110,7 +116,7 @@ bool Client::Read(client::SourceId id, Source& source) {
     Handle(id, client::BrokenEvent{Network::Unreachable("connection reset")});
     return true;
   }
-  if (source.process->paused) return false;
+  if (source.process->paused || world_->network.IsCut(process_->id, source.process->id)) return false;
   const std::shared_ptr<worker::Subscription> stream = source.stream;
   const ProcessPtr process = source.process;
   for (int i = 0; i < (terms_.slow > absl::ZeroDuration() ? 1 : 64); ++i) {
@@ -175,7 +181,9 @@ void Client::Act(client::SourceId id, const client::Event& event, const client::
       }
       return;
     case client::Action::kFinished:
+      if (cancel_at_) return EndCancelled(/*by_worker=*/true);
       ended_ = true;
+      Acknowledge();
       return;
     case client::Action::kFail:
       if (ReasonOf(verdict.error) != "SUPERSEDED") return Fail(verdict.error);
@@ -199,6 +207,11 @@ void Client::Deliver(const client::TokenEvent& token) {
   world_->trace.Accepted(token.index, token.token, ProducerOf(token.logprob), token.epoch);
 }
 
+// As the client library does, so that the worker need not keep the log any longer.
+void Client::Acknowledge() {
+  if (WorkerPtr node = world_->Worker(merger_.owner().address)) node->manager->Acknowledge(terms_.request_id).IgnoreError();
+}
+
 void Client::Fail(const absl::Status& why) {
   failure_ = why;
   ended_ = true;
@@ -213,6 +226,7 @@ void Client::Locate() {
     last_trouble_ = location.status();
     return;
   }
+  recover_asked_ = false;
   const client::Verdict v = merger_.OnLocated({location->owner.id, location->owner.address, location->epoch, location->start_index});
   if (v.action == client::Action::kFail) Fail(v.error);
 }
@@ -227,11 +241,15 @@ void Client::Recover() {
   args.received = merger_.next_index();
   args.recover_request = world_->Hand({terms_.request_id, terms_.params, terms_.prompt, held_, {}});
   world_->trace.RecoverAsked();
+  // From here on nothing of this epoch is taken any more: the answer may be lost, and the new one begin at the index that was named.
+  recover_asked_ = true;
+  sources_.clear();
   auto found = c->manager->Recover(args);
   if (!found.ok()) {
     last_trouble_ = found.status();
     return;
   }
+  recover_asked_ = false;
   const client::Verdict v = merger_.OnLocated({found->owner.id, found->owner.address, found->epoch, found->start_index});
   if (v.action == client::Action::kFail) Fail(v.error);
 }
@@ -240,7 +258,13 @@ void Client::AttachOwner() {
   if (failures_ > 0) Locate();
   if (ended_ || AttachedToOwner()) return;
   if (failures_ >= kFailuresToRecover && failures_ % kFailuresToRecover == 0) Recover();
-  if (!ended_) Open(merger_.owner());
+  if (ended_) return;
+  if (!recover_asked_) {
+    Open(merger_.owner());
+    return;
+  }
+  ++failures_;
+  attach_due_ = absl::Now() + kBackoff;
 }
 
 client::SourceId Client::Open(const client::Target& target) {
@@ -286,13 +310,44 @@ void Client::AttachTwice() {
 }
 
 void Client::Cancel() {
-  std::string address;
-  {
+  MutexLock lock(mu_);
+  if (cancel_at_ || ended_ || stop_) return;
+  cancel_at_ = absl::Now();
+  canceller_ = std::thread([this] { TellCancel(); });
+}
+
+void Client::EndCancelled(bool by_worker) {
+  cancelled_ = Cancelled{absl::ToDoubleMilliseconds(absl::Now() - *cancel_at_), by_worker};
+  ended_ = true;
+  sources_.clear();
+}
+
+// On a thread of its own: whoever cannot be reached holds up nothing.
+void Client::TellCancel() {
+  for (; !stop_; absl::SleepFor(kBackoff)) {
+    std::string address;
+    {
+      MutexLock lock(mu_);
+      address = merger_.owner().address;
+    }
+    if (WorkerPtr node = world_->Worker(address)) {
+      const absl::Status told =
+          world_->network.Call(Message::kCancel, process_, node->process, {.timeout = world_->times.call},
+                               [node, id = terms_.request_id] { return node->cancels->Cancel(id).status(); });
+      if (told.ok()) {
+        node->manager->Acknowledge(terms_.request_id).IgnoreError();
+        return;
+      }
+    }
+    // It may have moved, or its owner may be lost: then whoever owns it by the record.
     MutexLock lock(mu_);
-    address = merger_.owner().address;
+    Locate();
   }
-  if (CoordinatorPtr c = world_->Coordinator()) c->manager->CancelRequest(terms_.request_id).IgnoreError();
-  if (WorkerPtr node = world_->Worker(address)) node->manager->Cancel(terms_.request_id).IgnoreError();
+}
+
+std::optional<Client::Cancelled> Client::cancelled() {
+  MutexLock lock(mu_);
+  return cancelled_;
 }
 
 int64_t Client::received() {

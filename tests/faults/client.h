@@ -36,8 +36,15 @@ class Client {
   void Disconnect(absl::Duration away);
   // Opens a second stream to the owner, which supersedes the first.
   void AttachTwice();
-  // The user hangs up: tells the owner, and the coordinator.
+  // The user hangs up. The owner is told until it has heard it; the stream ends by its answer, or without it after kHangUp.
   void Cancel();
+  static constexpr absl::Duration kHangUp = absl::Milliseconds(60);
+  struct Cancelled {
+    double ms = 0;           // from Cancel to the end of the stream
+    bool by_worker = false;  // not by the client's own giving up
+  };
+  // Nothing before Cancel, or when the request had ended.
+  std::optional<Cancelled> cancelled();
 
   int64_t received();
   bool finished();
@@ -60,11 +67,14 @@ class Client {
   void Handle(client::SourceId id, const client::Event& event) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Act(client::SourceId id, const client::Event& event, const client::Verdict& verdict) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Deliver(const client::TokenEvent& token) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Acknowledge() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Fail(const absl::Status& why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Locate() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Recover() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AttachOwner() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   client::SourceId Open(const client::Target& target) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndCancelled(bool by_worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void TellCancel();
   bool AttachedToOwner() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   World* const world_;
@@ -83,11 +93,15 @@ class Client {
   absl::Time last_news_ ABSL_GUARDED_BY(mu_);
   absl::Time away_until_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   int failures_ ABSL_GUARDED_BY(mu_) = 0;
+  bool recover_asked_ ABSL_GUARDED_BY(mu_) = false;  // and what came of it is not known yet
   absl::Status failure_ ABSL_GUARDED_BY(mu_);
   absl::Status last_trouble_ ABSL_GUARDED_BY(mu_);
   bool ended_ ABSL_GUARDED_BY(mu_) = false;
+  std::optional<absl::Time> cancel_at_ ABSL_GUARDED_BY(mu_);
+  std::optional<Cancelled> cancelled_ ABSL_GUARDED_BY(mu_);
   std::atomic<bool> stop_{false};
   std::thread thread_;
+  std::thread canceller_ ABSL_GUARDED_BY(mu_);
 };
 
 }  // namespace riskkv::faults

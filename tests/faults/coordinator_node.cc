@@ -173,7 +173,8 @@ coordinator::ManagerOptions ShortOptions(const Times& times) {
   o.adopt_timeout = times.call;
   o.stats_wait = absl::Milliseconds(20);
   o.store_retry = absl::Milliseconds(5);
-  o.retained = 200;
+  o.retained = 64;
+  o.retention = absl::Minutes(1);
   o.prune_every = absl::Milliseconds(500);
   o.notifier.threads = 2;
   o.notifier.call_timeout = times.call;

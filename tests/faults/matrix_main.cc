@@ -60,11 +60,27 @@ std::string Joined(const std::vector<std::string>& items) {
 
 void WriteCsv(const std::vector<CellResult>& results, const std::string& path) {
   std::ofstream out(path);
-  out << "mode,state,fault,reached,outcome,ms,violations\n";
+  out << "mode,state,fault,reached,outcome,ms,cancel_ms,cancelled_by,cancel_job_ms,violations\n";
   for (const CellResult& r : results) {
-    out << fmt::format("{},{},\"{}\",{},{},{:.1f},\"{}\"\n", Name(r.spec.mode), r.spec.state, r.spec.fault, r.reached ? 1 : 0, r.outcome, r.ms,
-                       Joined(r.violations));
+    out << fmt::format("{},{},\"{}\",{},{},{:.1f},{:.1f},{},{:.1f},\"{}\"\n", Name(r.spec.mode), r.spec.state, r.spec.fault, r.reached ? 1 : 0, r.outcome,
+                       r.ms, r.cancel_ms, r.cancelled_by_worker ? "worker" : "client", r.cancel_job_ms, Joined(r.violations));
   }
+}
+
+// Of the cells whose fault is a cancel: how many, the median and the longest.
+std::string CancelFigures(const std::vector<CellResult>& results, const char* fault, double CellResult::*field) {
+  std::vector<double> ms;
+  int by_worker = 0;
+  for (const CellResult& r : results) {
+    if (r.spec.fault.rfind(fault, 0) != 0 || r.*field < 0) continue;
+    ms.push_back(r.*field);
+    by_worker += r.cancelled_by_worker ? 1 : 0;
+  }
+  if (ms.empty()) return "none";
+  std::sort(ms.begin(), ms.end());
+  const bool stream = field == &CellResult::cancel_ms;
+  return fmt::format("{} in {:.1f} ms, at most {:.1f} ms{}", ms.size(), ms[ms.size() / 2], ms.back(),
+                     stream ? fmt::format(" ({} by a worker's word, the rest by the client's giving up)", by_worker) : "");
 }
 
 // A row a fault, a column a state: how the job ended, in each mode.
@@ -112,6 +128,8 @@ int Main(int argc, char** argv) {
   const auto reached = std::count_if(results.begin(), results.end(), [](const CellResult& r) { return r.reached; });
   fmt::print("fault matrix: {} cells, {} kept every promise, {} broken, {} reached their state, {:.1f} s\n", results.size(),
              results.size() - broken, broken, reached, absl::ToDoubleSeconds(absl::Now() - start));
+  fmt::print("cancelled streams ended: {}; cancelled migrations: {}\n", CancelFigures(results, "cancel the request", &CellResult::cancel_ms),
+             CancelFigures(results, "cancel the migration", &CellResult::cancel_job_ms));
   return broken == 0 ? 0 : 1;
 }
 

@@ -25,6 +25,8 @@ const char* Name(Message message) {
     case Message::kAbort: return "Abort";
     case Message::kAttach: return "Attach";
     case Message::kLocate: return "Locate";
+    case Message::kCancel: return "Cancel";
+    case Message::kCancelRequest: return "CancelRequest";
   }
   return "?";
 }

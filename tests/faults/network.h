@@ -25,6 +25,7 @@ enum class Message {
   kPrepared, kResumed, kResolve, kLease,                                           // worker to coordinator
   kDeclare, kPush, kFinal, kAbort,                                                 // source to destination
   kAttach, kLocate,                                                                // client
+  kCancel, kCancelRequest,                                                         // client and former owner to owner; worker to coordinator
 };
 const char* Name(Message message);
 // Every message a move's course depends on; cells' bytes (kPush) are not among them.
@@ -91,6 +92,7 @@ class Network {
   // Whether a message could pass now. Waits while either end is paused.
   absl::Status Way(const Process& from, const Process* to, const CallTerms& terms, absl::Time start);
   std::optional<Rule> Take(Message message);
+  bool IsCut(const std::string& a, const std::string& b);
   static absl::Status Unreachable(const std::string& why);
 
  private:
@@ -102,7 +104,6 @@ class Network {
   };
 
   absl::Status Pass(const std::optional<Rule>& rule, const Process& from, const Process* to, const CallTerms& terms, absl::Time start);
-  bool IsCut(const std::string& a, const std::string& b);
   void Spawn(std::function<void()> run);
 
   template <typename F>

@@ -69,6 +69,13 @@ void Scene::ReplaceClient() {
   client_ = fresh;
 }
 
+void Scene::CancelMigration() {
+  CoordinatorPtr c = cluster.Coordinator();
+  if (c == nullptr) return;
+  const absl::Time now = absl::Now();
+  if (c->manager->CancelJob(migration_id).ok()) job_cancelled_us = absl::ToUnixMicros(now);
+}
+
 void Scene::Order(std::function<void()> action) {
   auto done = std::make_shared<std::atomic<bool>>(false);
   cluster.After(absl::ZeroDuration(), [action = std::move(action), done] {
@@ -160,7 +167,7 @@ void Scene::CheckAfter(const std::string& id, std::vector<std::string>& violatio
         return over();
       },
       patience_);
-  if (!over()) violations.push_back("the cancelled request does not end: " + client->Text());
+  if (!over()) violations.push_back("the cancelled stream does not end: " + client->Text());
   CheckClient(violations);
   CheckRecord(id, violations);
   if (!Cluster::Eventually([&] { return cluster.Idle(); }, patience_)) violations.push_back("not everything was given back");

@@ -32,7 +32,8 @@ void Trace::Started(int producer, const std::string& boot) {
 
 void Trace::Owner(const OwnerRecord& record, bool with_job) {
   MutexLock lock(mu_);
-  entries_.push_back({.kind = Kind::kOwner, .owner = record, .with_job = with_job});
+  last_owner_ = std::make_shared<const OwnerRecord>(record);
+  entries_.push_back({.kind = Kind::kOwner, .owner = last_owner_, .with_job = with_job});
 }
 
 void Trace::Sampled(int producer, int64_t index, int64_t n_prompt) {
@@ -42,12 +43,12 @@ void Trace::Sampled(int producer, int64_t index, int64_t n_prompt) {
 
 void Trace::FinalSent(const Fence& fence) {
   MutexLock lock(mu_);
-  entries_.push_back({.kind = Kind::kFinal, .fence = fence});
+  entries_.push_back({.kind = Kind::kFinal, .fence = std::make_shared<const Fence>(fence)});
 }
 
 void Trace::FinalRefused(const Fence& fence) {
   MutexLock lock(mu_);
-  entries_.push_back({.kind = Kind::kRefused, .fence = fence});
+  entries_.push_back({.kind = Kind::kRefused, .fence = std::make_shared<const Fence>(fence)});
 }
 
 void Trace::RecoverAsked() {
@@ -58,6 +59,7 @@ void Trace::RecoverAsked() {
 void Trace::Reset() {
   MutexLock lock(mu_);
   entries_.clear();
+  last_owner_.reset();
   delivered_.clear();
   accepted_.clear();
   early_.clear();
@@ -66,9 +68,8 @@ void Trace::Reset() {
 void Trace::Delivered(int64_t index, int producer, uint64_t epoch) {
   MutexLock lock(mu_);
   delivered_[index][producer] = epoch;
-  auto last = std::find_if(entries_.rbegin(), entries_.rend(), [](const Entry& e) { return e.kind == Kind::kOwner; });
-  if (last == entries_.rend()) return;
-  const OwnerRecord& r = last->owner;
+  if (last_owner_ == nullptr) return;
+  const OwnerRecord& r = *last_owner_;
   if (epoch == r.epoch && !r.resumed && index >= r.start_index) {
     early_.push_back(fmt::format("index {} of epoch {} was delivered before RESUMED", index, epoch));
   }
@@ -84,8 +85,7 @@ void Trace::Accepted(int64_t index, int32_t token, int producer, uint64_t epoch)
 
 OwnerRecord Trace::LastOwner() {
   MutexLock lock(mu_);
-  auto last = std::find_if(entries_.rbegin(), entries_.rend(), [](const Entry& e) { return e.kind == Kind::kOwner; });
-  return last == entries_.rend() ? OwnerRecord() : last->owner;
+  return last_owner_ == nullptr ? OwnerRecord() : *last_owner_;
 }
 
 void Trace::CheckRecords(std::vector<std::string>& out) {
@@ -94,7 +94,7 @@ void Trace::CheckRecords(std::vector<std::string>& out) {
   for (const Entry& e : entries_) {
     asked = asked || e.kind == Kind::kRecover;
     if (e.kind != Kind::kOwner) continue;
-    const OwnerRecord& r = e.owner;
+    const OwnerRecord& r = *e.owner;
     const bool decided = before ? r.epoch != before->epoch || r.open != before->open || r.resumed != before->resumed : r.open.has_value();
     if (decided && !e.with_job && !(asked && Recovered(r))) out.push_back("a decision was written without its job: " + RecordText(r));
     if (before && (r.epoch < before->epoch || r.epoch > before->epoch + 1)) {
@@ -118,13 +118,13 @@ void Trace::CheckProduced(const std::string& request_id, int64_t n_prompt, std::
   std::optional<Fence> doubt;
   for (const Entry& e : entries_) {
     if (e.kind == Kind::kOwner) {
-      record = e.owner;
+      record = *e.owner;
       owners.insert(record.owner.boot_id);
       if (doubt && !IsOpenFor(record, *doubt)) doubt.reset();
       continue;
     }
     if (e.kind == Kind::kFinal) {
-      if (IsOpenFor(record, e.fence)) doubt = e.fence;
+      if (IsOpenFor(record, *e.fence)) doubt = *e.fence;
       continue;
     }
     if (e.kind == Kind::kRefused) doubt.reset();
@@ -150,8 +150,8 @@ void Trace::CheckAccepted(const std::string& request_id, std::vector<std::string
   bool recovered = false;
   for (const Entry& e : entries_) {
     if (e.kind != Kind::kOwner) continue;
-    epochs[e.owner.epoch] = {e.owner.owner.boot_id, e.owner.start_index};
-    recovered = recovered || Recovered(e.owner);
+    epochs[e.owner->epoch] = {e.owner->owner.boot_id, e.owner->start_index};
+    recovered = recovered || Recovered(*e.owner);
   }
   std::map<int64_t, int32_t> seen;
   for (const Token& t : accepted_) {
@@ -213,8 +213,8 @@ std::string Trace::Text() {
       text += "  a client asks for a new owner\n";
       continue;
     }
-    text += e.kind == Kind::kOwner ? "  record: " + RecordText(e.owner) + "\n"
-                                   : fmt::format("  FINAL of {}/{}{}\n", e.fence.migration_id, e.fence.attempt, e.kind == Kind::kRefused ? " refused" : "");
+    text += e.kind == Kind::kOwner ? "  record: " + RecordText(*e.owner) + "\n"
+                                   : fmt::format("  FINAL of {}/{}{}\n", e.fence->migration_id, e.fence->attempt, e.kind == Kind::kRefused ? " refused" : "");
   }
   flush();
   return text;

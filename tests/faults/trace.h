@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -43,8 +44,8 @@ class Trace {
   enum class Kind { kOwner, kSampled, kFinal, kRefused, kRecover };
   struct Entry {
     Kind kind;
-    OwnerRecord owner;
-    Fence fence;
+    std::shared_ptr<const OwnerRecord> owner;  // kOwner
+    std::shared_ptr<const Fence> fence;        // kFinal, kRefused
     int producer = 0;
     int64_t index = 0;
     int64_t n_prompt = 0;
@@ -64,6 +65,7 @@ class Trace {
   Mutex mu_;
   std::map<int, std::string> boots_ ABSL_GUARDED_BY(mu_);
   std::vector<Entry> entries_ ABSL_GUARDED_BY(mu_);
+  std::shared_ptr<const OwnerRecord> last_owner_ ABSL_GUARDED_BY(mu_);  // of the entries; null: none
   std::map<int64_t, std::map<int, uint64_t>> delivered_ ABSL_GUARDED_BY(mu_);  // index -> producer -> epoch
   std::vector<Token> accepted_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> early_ ABSL_GUARDED_BY(mu_);  // found as it happened

@@ -112,6 +112,28 @@ class RemotePeer : public worker::DestinationPeer {
   const std::string address_;
 };
 
+class RemoteCancelPeers : public worker::CancelPeers {
+ public:
+  RemoteCancelPeers(World* world, ProcessPtr process) : world_(world), process_(std::move(process)) {}
+
+  absl::Status TellCoordinator(const std::string& request_id, worker::Cancellation* cancel) override {
+    CoordinatorPtr c = world_->Coordinator();
+    if (c == nullptr) return Network::Unreachable("no coordinator runs");
+    return world_->network.Call(Message::kCancelRequest, process_, c->process, {.cancel = cancel, .timeout = world_->times.call},
+                                [c, request_id] { return c->manager->CancelRequest(request_id).status(); });
+  }
+  absl::Status TellOwner(const std::string& address, const std::string& request_id, worker::Cancellation* cancel) override {
+    WorkerPtr node = world_->Worker(address);
+    if (node == nullptr) return Network::Unreachable("connection refused");
+    return world_->network.Call(Message::kCancel, process_, node->process, {.cancel = cancel, .timeout = world_->times.call},
+                                [node, request_id] { return node->cancels->Cancel(request_id).status(); });
+  }
+
+ private:
+  World* const world_;
+  const ProcessPtr process_;
+};
+
 coordinator::SetInfo SetOf(const worker::LoadedSet& loaded) {
   const PredictorSet& set = *loaded.set;
   coordinator::SetInfo info;
@@ -157,21 +179,24 @@ WorkerNode::WorkerNode(World* w, ProcessPtr p, kernels::Backend* backend) : worl
   worker::ManagerOptions options;
   options.worker_id = process->id;
   options.boot_id = process->boot;
-  options.max_ended = 100;
+  options.max_ended = 32;
   auto engine = std::make_unique<TracingEngine>(FakeEngine::Create(EngineOptions(world->times.step)).value(), process, &world->trace);
   manager = worker::RequestManager::Create(options, std::move(engine), &world->clock).value();
   predictors = std::make_unique<worker::PredictorStore>("", manager->facts().fingerprint, backend, world->log);
   predictors->Add(SetDigest(), SetBytes()).value();
   authority = std::make_unique<RemoteAuthority>(world, process);
+  cancel_peers = std::make_unique<RemoteCancelPeers>(world, process);
+  cancels = std::make_unique<worker::CancelRelay>(worker::CancelRelayOptions{.first_retry = absl::Milliseconds(3), .last_retry = absl::Milliseconds(20)},
+                                                  manager.get(), cancel_peers.get(), &world->clock, world->log);
   worker::IncomingOptions in;
   in.boot_id = process->boot;
-  in.max_tombstones = 200;
+  in.max_tombstones = 64;
   in.first_retry = absl::Milliseconds(3);
   in.last_retry = absl::Milliseconds(20);
   incoming = std::make_unique<worker::IncomingMoves>(in, manager.get(), predictors.get(), authority.get(), &world->clock, world->log);
   worker::OutgoingOptions out;
   out.boot_id = process->boot;
-  out.max_ended = 200;
+  out.max_ended = 64;
   out.resolve_every = absl::Milliseconds(10);
   out.resolve_last = absl::Milliseconds(30);
   out.no_progress = world->times.lease;
@@ -185,6 +210,7 @@ WorkerNode::WorkerNode(World* w, ProcessPtr p, kernels::Backend* backend) : worl
 
 WorkerNode::~WorkerNode() {
   manager->Stop();
+  cancels.reset();
   outgoing.reset();
   incoming.reset();
 }

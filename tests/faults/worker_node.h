@@ -8,6 +8,7 @@
 #include "common/engine/fake/fake_engine.h"
 #include "kernels/backend.h"
 #include "services/coordinator/core/worker_registry.h"
+#include "services/worker/core/cancel_relay.h"
 #include "services/worker/core/move_incoming_table.h"
 #include "services/worker/core/move_outgoing_table.h"
 #include "tests/faults/world.h"
@@ -37,6 +38,8 @@ struct WorkerNode {
   std::unique_ptr<worker::RequestManager> manager;
   std::unique_ptr<worker::PredictorStore> predictors;
   std::unique_ptr<worker::DecisionAuthority> authority;
+  std::unique_ptr<worker::CancelPeers> cancel_peers;
+  std::unique_ptr<worker::CancelRelay> cancels;
   std::unique_ptr<worker::IncomingMoves> incoming;
   std::unique_ptr<worker::OutgoingMoves> outgoing;
 };

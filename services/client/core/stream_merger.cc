@@ -162,8 +162,10 @@ Verdict StreamMerger::OnFinished(SourceId source, const FinishedEvent& finished)
     if (error.ok()) error = ClientError(absl::StatusCode::kInternal, "ENGINE_FAILED", "the request failed");
     return Fail(Annotate(error, fmt::format("request {} on {}", request_id_, NameOf(sources_[source]))));
   }
-  if (finished.output_tokens > next_index_) return Gap(source, finished.output_tokens);
-  if (finished.output_tokens < next_index_) {
+  // A cancelled one ends with what the client has: no index is asked of it.
+  const bool counts = finished.reason != FinishReason::kCancelled;
+  if (counts && finished.output_tokens > next_index_) return Gap(source, finished.output_tokens);
+  if (counts && finished.output_tokens < next_index_) {
     return Fail(
         ClientError(absl::StatusCode::kDataLoss, "BAD_RANGE",
                     fmt::format("{} ended request {} with {} tokens, this client is at index {}",

@@ -56,7 +56,16 @@ void OutgoingMove::Run() {
   } else {
     GiveUp(status);
   }
+  Forget();
   done_ = true;
+}
+
+// Whoever still reads the events keeps the attempt, but not the copy of the request's log, nor the connection.
+void OutgoingMove::Forget() {
+  paused_ = {};
+  sender_.reset();
+  pacer_.reset();
+  peer_.reset();
 }
 
 // Everything that can be refused without a byte on the wire.

@@ -87,6 +87,7 @@ class OutgoingMove {
   absl::StatusOr<RequestSnapshot> Look();
   absl::Status CheckGoing() const;
   void GiveUp(absl::Status status);
+  void Forget();
   int64_t BytesOf(int64_t cells) const;
   int64_t Left(const RequestSnapshot& snapshot) const { return snapshot.n_kv - sender_->frontier(); }
 

@@ -18,10 +18,7 @@ absl::Status NeverFits(int64_t n_prompt, int max_tokens, int64_t cells, int64_t 
 }
 
 absl::Status NotOwner(const RequestRecord& r) {
-  const std::string owner = r.state == RequestState::kMoved
-                                ? fmt::format("worker {} at {} owns it", r.moved_to.worker_id, r.moved_to.address)
-                                : "it is on its way in";
-  return MakeError(absl::StatusCode::kFailedPrecondition, "NOT_OWNER", fmt::format("request {} is not owned here: {}", r.id, owner));
+  return MakeError(absl::StatusCode::kFailedPrecondition, "NOT_OWNER", fmt::format("request {} is not owned here: it is on its way in", r.id));
 }
 
 }  // namespace
@@ -59,6 +56,13 @@ absl::StatusOr<std::unique_ptr<Subscription>> RequestManagerImpl::Attach(const s
     return MakeError(absl::StatusCode::kFailedPrecondition, "STALE_FENCE",
                      fmt::format("request {} has epoch {} here, the client has seen {}", id, r->epoch, min_epoch));
   }
+  const bool owned = !moved && r->state != RequestState::kIncoming;
+  // It was recovered under this epoch without what the client took from the former owner since: two histories.
+  if (owned && min_epoch > 0 && min_epoch < r->epoch && next_index > r->start_index) {
+    return MakeError(absl::StatusCode::kAborted, "EPOCH_CONFLICT",
+                     fmt::format("request {}: epoch {} starts at index {}, the client holds {} tokens of epoch {} and before", id, r->epoch,
+                                 r->start_index, next_index, min_epoch));
+  }
   const int64_t have = r->n_tokens() - r->n_prompt;
   if (next_index < 0 || (!moved && next_index > have)) {
     return MakeError(absl::StatusCode::kInvalidArgument, "BAD_RANGE",
@@ -72,14 +76,9 @@ absl::StatusOr<bool> RequestManagerImpl::Cancel(const std::string& id) {
     MutexLock lock(s_->mu);
     ASSIGN_OR_RETURN(const RecordPtr r, s_->Get(id));
     if (r->finished()) return false;
-    if (r->state == RequestState::kMoved || r->state == RequestState::kIncoming) return NotOwner(*r);
-    // Who owns it is being decided: the caller tries again, here or at the new owner.
-    if (r->state == RequestState::kPaused) {
-      r->cancel_requested = true;  // should it go on here, it ends at once
-      return MakeError(absl::StatusCode::kUnavailable, "ALREADY_MIGRATING",
-                       fmt::format("request {} is paused for a move; try again", id));
-    }
+    if (r->state == RequestState::kIncoming) return NotOwner(*r);
     r->cancel_requested = true;
+    r->changed.NotifyAll();
   }
   loop_.Wake();
   return true;
@@ -89,6 +88,10 @@ absl::Status RequestManagerImpl::Acknowledge(const std::string& id) {
   MutexLock lock(s_->mu);
   ASSIGN_OR_RETURN(const RecordPtr r, s_->Get(id));
   if (r->state == RequestState::kMoved) return absl::OkStatus();  // forwarding stays for the retention
+  if (r->cancel_requested && !r->finished()) {
+    r->acknowledged = true;  // its stream has ended before it
+    return absl::OkStatus();
+  }
   if (!r->finished() || !r->deliver) {
     return MakeError(absl::StatusCode::kFailedPrecondition, "BAD_ARGUMENT",
                      fmt::format("request {} has not ended: it is {}", id, StateName(r->state)));
@@ -101,6 +104,12 @@ absl::StatusOr<RequestSnapshot> RequestManagerImpl::Get(const std::string& id) c
   MutexLock lock(s_->mu);
   ASSIGN_OR_RETURN(const RecordPtr r, s_->Get(id));
   return Snapshot(*r, s_->clock->Monotonic(), /*with_log=*/true);
+}
+
+absl::StatusOr<RequestSnapshot> RequestManagerImpl::Look(const std::string& id) const {
+  MutexLock lock(s_->mu);
+  ASSIGN_OR_RETURN(const RecordPtr r, s_->Get(id));
+  return Snapshot(*r, s_->clock->Monotonic(), /*with_log=*/false);
 }
 
 std::vector<RequestSnapshot> RequestManagerImpl::List(bool include_ended) const {

@@ -200,7 +200,7 @@ void RequestManagerImpl::DropNow(const std::string& id, const MoveTarget* owner)
   if (owner != nullptr) {
     r->state = RequestState::kMoved;
     r->moved_to = *owner;
-    r->log.clear();
+    r->ForgetTokens();
   } else {
     r->dropped = true;
     s_->records.erase(id);

@@ -30,6 +30,7 @@ class CellLedger {
     RETURN_IF_ERROR(Grow(cells, holding));
     holding.slot = true;
     ++slots_used_;
+    ++changes_;
     return absl::OkStatus();
   }
   // Raises a holding to `cells`; a larger one stays as it is.
@@ -42,12 +43,14 @@ class CellLedger {
                        fmt::format("{} KV cells wanted, {} of {} free", more, free, cells_total_));
     }
     cells_used_ += more;
+    ++changes_;
     holding.cells = cells;
     return absl::OkStatus();
   }
   void Free(Holding& holding) {
     cells_used_ -= holding.cells;
     slots_used_ -= holding.slot ? 1 : 0;
+    ++changes_;
     holding = {};
   }
 
@@ -55,12 +58,15 @@ class CellLedger {
   int64_t cells_used() const { return cells_used_; }
   int slots_total() const { return slots_total_; }
   int slots_used() const { return slots_used_; }
+  // Grows with everything that is taken or given back.
+  int64_t changes() const { return changes_; }
 
  private:
   const int64_t cells_total_;
   const int slots_total_;
   int64_t cells_used_ = 0;
   int slots_used_ = 0;
+  int64_t changes_ = 0;
 };
 
 }  // namespace riskkv::worker

@@ -79,7 +79,8 @@ ManagerLoad RequestManagerImpl::Load() const {
   load.decode_s_per_token = s_->costs.decode_s_per_token();
   load.append_s = s_->costs.append_s();
   load.export_s = s_->costs.export_s();
-  load.since_progress = s_->clock->Monotonic() - s_->last_progress;
+  load.no_step = s_->clock->Monotonic() - s_->loop_ok;
+  load.no_room = s_->clock->Monotonic() - s_->pool_ok;
   return load;
 }
 

@@ -55,7 +55,8 @@ struct ManagerLoad {
   double prefill_p1 = 0, prefill_p2 = 0;     // p1*T + p2*T^2 seconds
   double decode_s = 0, decode_s_per_token = 0;
   double append_s = 0, export_s = 0;         // a token of all layers
-  absl::Duration since_progress;             // the loop's last finished step or idle turn: readiness
+  absl::Duration no_step;                    // requests run, and for so long no step was made
+  absl::Duration no_room;                    // requests wait, none runs, and for so long nothing was taken or given back
 };
 
 // Room held for a request on its way in. Counted until Install takes it over or it is released. Movable id.
@@ -80,13 +81,17 @@ class RequestManager {
   // Id of the admitted request. RESOURCE_EXHAUSTED (QUEUE_FULL; NO_BLOCKS when it could never fit), INVALID_ARGUMENT.
   virtual absl::StatusOr<std::string> Admit(RequestParams params, std::vector<Token> prompt) = 0;
   // A new attach supersedes the old one. NOT_FOUND (UNKNOWN_REQUEST); FAILED_PRECONDITION (STALE_FENCE) when epoch < min_epoch and the
-  // request is neither incoming nor moved.
+  // request is neither incoming nor moved; ABORTED (EPOCH_CONFLICT) when it is newer and begins below what the client has.
   virtual absl::StatusOr<std::unique_ptr<Subscription>> Attach(const std::string& id, int64_t next_index, uint64_t min_epoch) = 0;
-  // True: it was running. UNAVAILABLE (ALREADY_MIGRATING) while a move has it paused: if it goes on here, it ends at once; the caller
-  // asks again, here or at the new owner.
+  // True: it had not ended. Its streams end at once, whatever a step or a move is doing with it; the request itself ends at the next
+  // turn of the loop, of a paused or moved one if it goes on here (whoever else may own it has to be told: CancelRelay).
+  // FAILED_PRECONDITION (NOT_OWNER) of one on its way in.
   virtual absl::StatusOr<bool> Cancel(const std::string& id) = 0;
+  // Its client has all it wants: the record goes with the request's end.
   virtual absl::Status Acknowledge(const std::string& id) = 0;
   virtual absl::StatusOr<RequestSnapshot> Get(const std::string& id) const = 0;
+  // The same without prompt and log, which may be long.
+  virtual absl::StatusOr<RequestSnapshot> Look(const std::string& id) const = 0;
   // Without prompts and logs (RequestSnapshot::prompt_tokens and output_tokens have the counts).
   virtual std::vector<RequestSnapshot> List(bool include_ended) const = 0;
 

@@ -27,6 +27,7 @@ class RequestManagerImpl final : public RequestManager {
   absl::StatusOr<bool> Cancel(const std::string& id) override;
   absl::Status Acknowledge(const std::string& id) override;
   absl::StatusOr<RequestSnapshot> Get(const std::string& id) const override;
+  absl::StatusOr<RequestSnapshot> Look(const std::string& id) const override;
   std::vector<RequestSnapshot> List(bool include_ended) const override;
 
   absl::Status BeginMove(const std::string& id, uint64_t expected_epoch) override;

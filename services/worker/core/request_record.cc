@@ -6,6 +6,12 @@
 
 namespace riskkv::worker {
 
+void RequestRecord::ForgetTokens() {
+  forgotten_ = n_tokens();
+  std::vector<Token>().swap(history);  // clear() would keep the memory
+  std::vector<LoggedToken>().swap(log);
+}
+
 RecordPtr ManagerState::Find(const std::string& id) const {
   auto it = records.find(id);
   return it == records.end() ? nullptr : it->second;
@@ -78,7 +84,7 @@ RequestSnapshot Snapshot(const RequestRecord& record, absl::Duration now, bool w
   s.moving = record.moving;
   s.prompt_tokens = record.n_prompt;
   s.output_tokens = record.n_tokens() - record.n_prompt;
-  if (with_log) {
+  if (with_log && !record.history.empty()) {
     s.prompt.assign(record.history.begin(), record.history.begin() + record.n_prompt);
     s.log = record.log;
   }

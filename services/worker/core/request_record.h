@@ -34,7 +34,7 @@ struct RequestRecord {
   const RequestParams params;
   const int64_t n_prompt;
 
-  std::vector<Token> history;     // prompt, then the log's tokens
+  std::vector<Token> history;     // prompt, then the log's tokens; none once it was forgotten
   std::vector<LoggedToken> log;
   TextAssembler text;             // has seen the log's tokens
   uint64_t epoch = 1;
@@ -49,7 +49,8 @@ struct RequestRecord {
   Holding holding;
   std::vector<Provenance> provenance;
 
-  bool cancel_requested = false;
+  bool cancel_requested = false;        // its streams have ended; it will at the next turn of the loop here, or where it went
+  bool acknowledged = false;            // before its end: the record goes with it
   bool moving = false;
   bool pause_requested = false;
   std::optional<MoveTarget> candidate;  // announced; cleared when the request goes on here
@@ -64,9 +65,14 @@ struct RequestRecord {
   absl::Duration created, detached_since, ended_at;
   CondVar changed;
 
-  int64_t n_tokens() const { return static_cast<int64_t>(history.size()); }
+  int64_t n_tokens() const { return static_cast<int64_t>(history.size()) + forgotten_; }
+  // It moved away and holds no cells: all that is still asked for is where it went and how long it was.
+  void ForgetTokens();
   bool running() const { return state == RequestState::kPrefill || state == RequestState::kDecoding; }
   bool finished() const { return state == RequestState::kFinished; }
+
+ private:
+  int64_t forgotten_ = 0;  // tokens
 };
 
 using RecordPtr = std::shared_ptr<RequestRecord>;
@@ -80,7 +86,7 @@ struct Reservation {
 // Subscriptions share it: they may outlive the manager.
 struct ManagerState {
   ManagerState(ManagerOptions options_, const Clock* clock_, int64_t cells, int slots)
-      : options(std::move(options_)), clock(clock_), ledger(cells, slots) {}
+      : options(std::move(options_)), clock(clock_), ledger(cells, slots), loop_ok(clock_->Monotonic()), pool_ok(loop_ok) {}
 
   const ManagerOptions options;
   const Clock* const clock;
@@ -93,7 +99,9 @@ struct ManagerState {
   uint64_t last_reservation ABSL_GUARDED_BY(mu) = 0;
   CellLedger ledger ABSL_GUARDED_BY(mu);
   CostMeter costs ABSL_GUARDED_BY(mu);
-  absl::Duration last_progress ABSL_GUARDED_BY(mu);
+  // When these were last as they should be, on `clock`.
+  absl::Duration loop_ok ABSL_GUARDED_BY(mu);  // a step was made, or there was none to make
+  absl::Duration pool_ok ABSL_GUARDED_BY(mu);  // something was taken or given back, or nobody had to wait for it
   bool stopping ABSL_GUARDED_BY(mu) = false;
 
   // nullptr when there is none.

@@ -79,35 +79,48 @@ bool RequestRunner::Turn() {
   Batch batch;
   {
     MutexLock lock(s_.mu);
-    s_.last_progress = begin;
     ExpireTimers(begin);
     ApplyCancels();
     AdmitQueued();
     batch = ComposeBatch(s_.running, engine_.limits().max_batch, PrefillChunk(), steps_);
   }
+  bool stepped = false;
   if (!batch.empty()) {
-    Execute(batch);
+    stepped = Execute(batch);
     ++steps_;
   }
   const absl::Duration end = s_.clock->Monotonic();
   MutexLock lock(s_.mu);
   const bool worked = !batch.empty();
   s_.costs.Turn(worked ? end - begin : absl::ZeroDuration(), worked ? begin - last_turn_end_ : end - last_turn_end_);
-  last_turn_end_ = s_.last_progress = end;
+  last_turn_end_ = end;
+  NoteProgress(stepped || !worked, end);
   return worked;
 }
 
-void RequestRunner::Execute(std::span<const BatchEntry> batch) {
+void RequestRunner::NoteProgress(bool stepped, absl::Duration now) {
+  if (stepped) s_.loop_ok = now;
+  const bool changed = std::exchange(pool_changes_, s_.ledger.changes()) != pool_changes_;
+  if (changed || s_.queue.empty() || !s_.running.empty()) s_.pool_ok = now;
+}
+
+bool RequestRunner::Execute(std::span<const BatchEntry> batch) {
   const absl::Duration begin = s_.clock->Monotonic();
   const std::vector<StepItem> items = ToItems(batch);
   const absl::StatusOr<std::vector<Sampled>> result = engine_.Step(items);
-  if (result.ok()) return Apply(batch, *result, s_.clock->Monotonic() - begin);
-  if (absl::IsCancelled(result.status())) return;  // interrupted: the same step is made again, unless the loop ends
+  if (result.ok()) {
+    Apply(batch, *result, s_.clock->Monotonic() - begin);
+    return true;
+  }
+  if (absl::IsCancelled(result.status())) return false;  // the same step is made again, unless the loop ends
   if (batch.size() == 1) {
     MutexLock lock(s_.mu);
-    return Finish(batch[0].record, FinishReason::kError, EngineFailed(*batch[0].record, result.status()));
+    Finish(batch[0].record, FinishReason::kError, EngineFailed(*batch[0].record, result.status()));
+    return true;
   }
-  for (std::size_t i = 0; i < batch.size(); ++i) Execute(batch.subspan(i, 1));
+  bool any = false;
+  for (std::size_t i = 0; i < batch.size(); ++i) any = Execute(batch.subspan(i, 1)) || any;
+  return any;
 }
 
 void RequestRunner::Apply(std::span<const BatchEntry> batch, std::span<const Sampled> sampled, absl::Duration took) {
@@ -135,6 +148,7 @@ void RequestRunner::Record(std::span<const BatchEntry> batch, absl::Duration too
 
 void RequestRunner::AppendToken(const RecordPtr& record, const Sampled& sampled) {
   RequestRecord& r = *record;
+  if (r.cancel_requested) return Finish(record, FinishReason::kCancelled);  // its stream has ended without this token
   LoggedToken token;
   token.index = static_cast<int64_t>(r.log.size());
   token.token = sampled.token;

@@ -33,8 +33,12 @@ class RequestRunner {
   void ExpireTimers(absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(s_.mu);
   void EvictEnded(std::vector<RecordPtr> ended) ABSL_EXCLUSIVE_LOCKS_REQUIRED(s_.mu);
 
-  // Runs the batch; when it fails, each request alone, so that only those that cannot go on end.
-  void Execute(std::span<const BatchEntry> batch);
+  // What readiness is judged by.
+  void NoteProgress(bool stepped, absl::Duration now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(s_.mu);
+
+  // Runs the batch; when it fails, each request alone, so that only those that cannot go on end. True: something came
+  // of it, if only an error; false when it was interrupted and is to be made again.
+  bool Execute(std::span<const BatchEntry> batch);
   void Apply(std::span<const BatchEntry> batch, std::span<const Sampled> sampled, absl::Duration took);
   void Record(std::span<const BatchEntry> batch, absl::Duration took) ABSL_EXCLUSIVE_LOCKS_REQUIRED(s_.mu);
   void AppendToken(const RecordPtr& record, const Sampled& sampled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(s_.mu);
@@ -43,6 +47,7 @@ class RequestRunner {
   ManagerState& s_;
   Engine& engine_;
   int64_t steps_ = 0;
+  int64_t pool_changes_ = 0;  // as last seen
   absl::Duration last_turn_end_ = absl::ZeroDuration();
   absl::Duration last_expiry_ = -absl::InfiniteDuration();
 };

@@ -172,14 +172,17 @@ void RequestManagerImpl::FreeMoved(const std::string& id) {
 void RequestManagerImpl::FreeMovedNow(const std::string& id) {
   MutexLock lock(s_->mu);
   // The request may be on its way back already, with its former self behind it.
-  for (RecordPtr r = s_->Find(id); r; r = r->displaced) {
+  const RecordPtr newest = s_->Find(id);
+  for (RecordPtr r = newest; r; r = r->displaced) {
     if (r->state == RequestState::kMoved && r->seq >= 0) {
       runner_.FreeCells(*r);
-      r->log.clear();
+      r->ForgetTokens();
       r->ended_at = s_->clock->Monotonic();
       r->changed.NotifyAll();
     }
   }
+  // Delivery was allowed before its former self was free.
+  if (newest && newest->deliver && newest->displaced && Freed(*newest->displaced)) newest->displaced.reset();
 }
 
 }  // namespace riskkv::worker

@@ -32,6 +32,8 @@ std::optional<absl::StatusOr<RequestEvent>> RequestSubscription::Ready() {
     done_ = true;
     return UnknownRequest(r.id);
   }
+  // At once: neither a long step, nor a backlog, nor a move whose decision is out of reach may hold it up.
+  if (r.cancel_requested && !(late_ && r.finished())) return Last(EndEvent{FinishReason::kCancelled, absl::OkStatus(), next_, r.epoch, ""});
   if (r.deliver && next_ < static_cast<int64_t>(r.log.size())) return r.log[static_cast<std::size_t>(next_++)];
   if (r.state == RequestState::kMoved) return Last(MovedEvent{r.moved_to});
   // Also of a request that may not be delivered yet, once it never will be.

@@ -20,7 +20,7 @@ class RequestSubscription : public Subscription {
 
  private:
   RequestSubscription(std::shared_ptr<ManagerState> state, RecordPtr record, int64_t next_index, uint64_t number)
-      : s_(std::move(state)), record_(std::move(record)), next_(next_index), number_(number) {}
+      : s_(std::move(state)), record_(std::move(record)), next_(next_index), number_(number), late_(record_->cancel_requested) {}
   // What there is now; nullopt: wait.
   std::optional<absl::StatusOr<RequestEvent>> Ready() ABSL_EXCLUSIVE_LOCKS_REQUIRED(s_->mu);
   RequestEvent Last(RequestEvent event);
@@ -29,6 +29,7 @@ class RequestSubscription : public Subscription {
   const RecordPtr record_;
   int64_t next_;
   const uint64_t number_;
+  const bool late_;  // attached after the cancel, to read what there is
   uint64_t announcements_seen_ = 0;
   bool done_ = false;
 };

@@ -42,7 +42,7 @@ void RequestRunner::EvictEnded(std::vector<RecordPtr> ended) {
   const std::size_t surplus = ended.size() > limit ? ended.size() - limit : 0;
   const absl::Duration now = last_expiry_;
   for (std::size_t i = 0; i < ended.size(); ++i) {
-    if (i < surplus || now - ended[i]->ended_at > s_.options.log_retention) s_.records.erase(ended[i]->id);
+    if (i < surplus || ended[i]->acknowledged || now - ended[i]->ended_at > s_.options.log_retention) s_.records.erase(ended[i]->id);
   }
 }
 

@@ -64,6 +64,18 @@ absl::StatusOr<DecisionInfo> CoordinatorClient::Resolve(const Fence& fence, bool
   return FromProto(reply);
 }
 
+absl::Status CoordinatorClient::CancelRequest(const std::string& request_id, Cancellation* cancel) {
+  grpc::ClientContext context;
+  SetTimeout(context, kDecision);
+  Cancellation::Hook hook(cancel, [&] { context.TryCancel(); });
+  v1::CancelOwnedRequest request;
+  request.set_request_id(request_id);
+  v1::CancelOwnedReply reply;
+  const LeaderChannel::Choice to = leader_.Current();
+  return leader_.Learn(to.address, FromGrpc(v1::Registry::NewStub(to.channel)->CancelRequest(&context, request, &reply),
+                                            "CancelRequest at the coordinator"));
+}
+
 void CoordinatorClient::ReportTransfer(const TransferResult& result) {
   grpc::ClientContext context;
   SetTimeout(context, kReport);

@@ -24,6 +24,8 @@ class CoordinatorClient final : public DecisionAuthority {
   absl::StatusOr<DecisionInfo> Resumed(const Fence& fence, uint64_t new_epoch, Cancellation* cancel) override;
   absl::StatusOr<DecisionInfo> Resolve(const Fence& fence, bool give_up, bool destination, Cancellation* cancel) override;
 
+  // A client cancelled a request that is in the hands of a move.
+  absl::Status CancelRequest(const std::string& request_id, Cancellation* cancel);
   // Best effort: an estimate that is lost costs nothing.
   void ReportTransfer(const TransferResult& result);
   LeaderChannel& leader() { return leader_; }

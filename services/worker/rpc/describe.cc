@@ -8,9 +8,6 @@
 namespace riskkv::worker {
 namespace {
 
-// A loop that has finished no step for so long is stuck.
-constexpr absl::Duration kStuck = absl::Seconds(30);
-
 v1::GroupInfo ToProto(const PredictorSet& set, std::size_t g) {
   const riskkv::GroupInfo& group = set.groups()[g];
   v1::GroupInfo out;
@@ -73,9 +70,9 @@ v1::PredictorSetInfo ToProto(const LoadedSet& loaded) {
 }
 
 Describer::Describer(WorkerIdentity identity, RequestManager* manager, PredictorStore* predictors, IncomingMoves* incoming,
-                     OutgoingMoves* outgoing, const Clock* clock)
+                     OutgoingMoves* outgoing, const Clock* clock, const Readiness* readiness)
     : identity_(std::move(identity)), manager_(manager), predictors_(predictors), incoming_(incoming), outgoing_(outgoing), clock_(clock),
-      started_(clock->Monotonic()) {}
+      readiness_(readiness), started_(clock->Monotonic()) {}
 
 v1::WorkerLoad Describer::Load() const {
   const ManagerLoad load = manager_->Load();
@@ -109,8 +106,6 @@ v1::WorkerCosts Describer::Costs() const {
   out.set_export_s(load.export_s);
   return out;
 }
-
-bool Describer::Serving() const { return manager_->Load().since_progress < kStuck; }
 
 void Describer::SetAddress(std::string address, std::string client_address) {
   MutexLock lock(mu_);

@@ -11,6 +11,7 @@
 #include "services/worker/core/move_incoming_table.h"
 #include "services/worker/core/move_outgoing_table.h"
 #include "services/worker/core/predictor_store.h"
+#include "services/worker/core/readiness.h"
 #include "services/worker/core/request_manager.h"
 
 namespace riskkv::worker {
@@ -28,15 +29,14 @@ v1::PredictorSetInfo ToProto(const LoadedSet& loaded);
 class Describer {
  public:
   Describer(WorkerIdentity identity, RequestManager* manager, PredictorStore* predictors, IncomingMoves* incoming, OutgoingMoves* outgoing,
-            const Clock* clock);
+            const Clock* clock, const Readiness* readiness);
 
   // Where peers and clients reach it: known once the server listens.
   void SetAddress(std::string address, std::string client_address);
   v1::WorkerInfo Info() const;
   v1::WorkerLoad Load() const;
   v1::WorkerCosts Costs() const;
-  // The decode loop finishes steps or idles: readiness.
-  bool Serving() const;
+  bool Serving() const { return readiness_->WhyNot().empty(); }
   const WorkerIdentity& identity() const { return identity_; }
   const PredictorStore& predictors() const { return *predictors_; }
 
@@ -47,6 +47,7 @@ class Describer {
   IncomingMoves* const incoming_;
   OutgoingMoves* const outgoing_;
   const Clock* const clock_;
+  const Readiness* const readiness_;
   const absl::Duration started_;
   mutable Mutex mu_;
   std::string address_ ABSL_GUARDED_BY(mu_);

@@ -14,8 +14,6 @@ namespace {
 
 // How soon a stream sees that its client has gone.
 constexpr absl::Duration kCheckClient = absl::Milliseconds(200);
-constexpr absl::Duration kCancelWait = absl::Seconds(5);
-constexpr absl::Duration kCancelPoll = absl::Milliseconds(20);
 
 struct ToEvent {
   v1::GenerateEvent operator()(const LoggedToken& token) const {
@@ -103,21 +101,9 @@ grpc::Status GenerationService::Attach(grpc::ServerContext* context, const v1::A
   return ToGrpc(Forward(*context, **stream, *writer));
 }
 
-absl::StatusOr<bool> GenerationService::CancelOnceDecided(const grpc::ServerContext& context, const std::string& id) {
-  const absl::Time deadline = absl::Now() + kCancelWait;
-  bool was_paused = false;  // then it was running, though it may have ended by the time it is asked again
-  for (;;) {
-    absl::StatusOr<bool> result = manager_.Cancel(id);
-    const bool paused = absl::IsUnavailable(result.status()) && ReasonOf(result.status()) == "ALREADY_MIGRATING";
-    if (result.ok()) return *result || was_paused;
-    if (!paused || context.IsCancelled() || absl::Now() >= deadline) return result;
-    was_paused = true;
-    absl::SleepFor(kCancelPoll);
-  }
-}
-
-grpc::Status GenerationService::Cancel(grpc::ServerContext* context, const v1::CancelRequest* request, v1::CancelReply* reply) {
-  const absl::StatusOr<bool> running = CancelOnceDecided(*context, request->request_id());
+grpc::Status GenerationService::Cancel(grpc::ServerContext*, const v1::CancelRequest* request, v1::CancelReply* reply) {
+  const std::string& id = request->request_id();
+  const absl::StatusOr<bool> running = relay_ != nullptr ? relay_->Cancel(id) : manager_.Cancel(id);
   if (running.ok()) reply->set_was_running(*running);
   return ToGrpc(running.status());
 }

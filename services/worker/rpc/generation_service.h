@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "grpcpp/grpcpp.h"
 #include "riskkv/v1/generation.grpc.pb.h"
+#include "services/worker/core/cancel_relay.h"
 #include "services/worker/core/request_manager.h"
 
 namespace riskkv::worker {
@@ -15,8 +16,9 @@ namespace riskkv::worker {
 // stream only. RequestManager::Stop ends all streams with UNAVAILABLE (NOT_READY).
 class GenerationService final : public v1::Generation::Service {
  public:
-  // `manager` must outlive it.
-  GenerationService(RequestManager* manager, std::string worker_id) : manager_(*manager), worker_id_(std::move(worker_id)) {}
+  // Both must outlive it. Without a relay a cancel is only told to this worker.
+  GenerationService(RequestManager* manager, std::string worker_id, CancelRelay* relay = nullptr)
+      : manager_(*manager), worker_id_(std::move(worker_id)), relay_(relay) {}
 
   using Writer = grpc::ServerWriter<v1::GenerateEvent>;
   grpc::Status Generate(grpc::ServerContext* context, const v1::GenerateRequest* request, Writer* writer) override;
@@ -32,11 +34,10 @@ class GenerationService final : public v1::Generation::Service {
   absl::Status Admit(const v1::GenerateRequest& request, v1::Started& started);
   // Forwards events until the stream or the request ends. The client's going is no error and detaches only.
   absl::Status Forward(grpc::ServerContext& context, Subscription& stream, Writer& writer);
-  // While a request is paused for a move, waits for the decision.
-  absl::StatusOr<bool> CancelOnceDecided(const grpc::ServerContext& context, const std::string& id);
 
   RequestManager& manager_;
   const std::string worker_id_;
+  CancelRelay* const relay_;
 };
 
 }  // namespace riskkv::worker

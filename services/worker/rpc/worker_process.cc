@@ -10,6 +10,8 @@
 namespace riskkv::worker {
 namespace {
 
+constexpr absl::Duration kLookForReadiness = absl::Milliseconds(200);
+
 absl::StatusOr<std::unique_ptr<kernels::Backend>> MakeBackend(kernels::BackendChoice choice, int threads) {
   std::unique_ptr<kernels::Backend> backend;
   const kernels::Status status = kernels::CreateBackend(choice, threads, &backend);
@@ -65,6 +67,8 @@ void WorkerProcess::StartMoves(const WorkerOptions& options) {
   if (!options.coordinator.empty()) {
     coordinator_ = std::make_unique<CoordinatorClient>(options.id, *ParseAddresses(options.coordinator));  // CheckOptions has seen it
   }
+  cancel_client_ = std::make_unique<CancelClient>(coordinator_.get(), &channels_);
+  cancels_ = std::make_unique<CancelRelay>(CancelRelayOptions{}, manager_.get(), cancel_client_.get(), &clock_, log_);
   IncomingOptions in;
   in.boot_id = boot_id_;
   in.max_moves = options.max_moves;
@@ -79,12 +83,14 @@ void WorkerProcess::StartMoves(const WorkerOptions& options) {
                                               [this](const std::string& address) { return ConnectPeer(channels_.get(), address); }, &clock_,
                                               log_, report);
   const WorkerIdentity identity{options.id, boot_id_, RISKKV_VERSION, options.max_moves};
-  describer_ = std::make_unique<Describer>(identity, manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), &clock_);
+  readiness_ = std::make_unique<Readiness>(options.readiness, manager_.get());
+  describer_ = std::make_unique<Describer>(identity, manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), &clock_,
+                                           readiness_.get());
   if (coordinator_) registration_ = std::make_unique<Registration>(coordinator_.get(), describer_.get(), log_);
 }
 
 absl::Status WorkerProcess::StartServer(const WorkerOptions& options) {
-  generation_ = std::make_unique<GenerationService>(manager_.get(), options.id);
+  generation_ = std::make_unique<GenerationService>(manager_.get(), options.id, cancels_.get());
   transfer_ = std::make_unique<TransferService>(incoming_.get(), predictors_.get(), egress_.get());
   WorkerParts parts{manager_.get(), predictors_.get(), incoming_.get(), outgoing_.get(), describer_.get(), channels_.get(),
                     [this] { if (registration_) registration_->Nudge(); }, &stopping_};
@@ -98,13 +104,15 @@ absl::Status WorkerProcess::StartServer(const WorkerOptions& options) {
   advertised_ = options.advertise.empty() ? server_->address() : options.advertise;
   client_address_ = options.client_address.empty() ? advertised_ : options.client_address;
   describer_->SetAddress(advertised_, client_address_);
-  server_->SetServing(true);
+  readiness_watch_ = std::make_unique<ReadinessWatch>(readiness_.get(), kLookForReadiness,
+                                                      [this](bool serving) { server_->SetServing(serving); }, log_);
   if (registration_) registration_->Start();
   return absl::OkStatus();
 }
 
 void WorkerProcess::Shutdown(absl::Duration deadline) {
   if (!server_) return;
+  readiness_watch_->Stop();
   server_->SetServing(false);
   stopping_ = true;
   if (registration_) registration_->Stop();

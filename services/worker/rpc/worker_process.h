@@ -19,6 +19,7 @@
 #include "services/worker/core/move_outgoing_table.h"
 #include "services/worker/core/predictor_store.h"
 #include "services/worker/core/request_manager.h"
+#include "services/worker/rpc/cancel_client.h"
 #include "services/worker/rpc/coordinator_client.h"
 #include "services/worker/rpc/describe.h"
 #include "services/worker/rpc/generation_service.h"
@@ -41,6 +42,7 @@ struct WorkerOptions {
   int backend_threads = 1;
   int max_moves = 4;        // each way
   double egress_limit = 0;  // bytes a second to other workers: frames, link probes, predictor sets; 0: no limit
+  ReadinessOptions readiness;
   ManagerOptions manager;   // worker_id and boot_id are filled in
   Logger log;               // null: none
 };
@@ -88,8 +90,11 @@ class WorkerProcess {
   std::unique_ptr<EgressLimit> egress_;
   std::unique_ptr<PeerChannels> channels_;
   std::unique_ptr<CoordinatorClient> coordinator_;  // null without one
+  std::unique_ptr<CancelClient> cancel_client_;
+  std::unique_ptr<CancelRelay> cancels_;
   std::unique_ptr<IncomingMoves> incoming_;
   std::unique_ptr<OutgoingMoves> outgoing_;
+  std::unique_ptr<Readiness> readiness_;
   std::unique_ptr<Describer> describer_;
   std::unique_ptr<Registration> registration_;  // null without a coordinator; FetchSet nudges it, so it outlives the server
   std::unique_ptr<GenerationService> generation_;
@@ -97,6 +102,7 @@ class WorkerProcess {
   std::unique_ptr<WorkerService> worker_;
   std::unique_ptr<CalibrationService> calibration_;
   std::unique_ptr<RpcServer> server_;
+  std::unique_ptr<ReadinessWatch> readiness_watch_;
 };
 
 }  // namespace riskkv::worker

@@ -53,6 +53,16 @@ TEST_F(StreamMergerTest, DeliversInOrderToTheEnd) {
   EXPECT_EQ(m_.request_id(), "r");
 }
 
+// The stream ended as soon as it was cancelled; an owner whose log goes further is no gap.
+TEST_F(StreamMergerTest, ACancelledEndAsksForNoIndex) {
+  for (const int64_t tokens : {0, 3, 9}) {
+    StreamMerger m(0, 0);
+    m.OnSourceOpened(kA, kWorkerA);
+    for (int64_t i = 0; i < 3; ++i) ASSERT_EQ(m.OnEvent(kA, Token(i, 1)).action, Action::kDeliver);
+    EXPECT_EQ(m.OnEvent(kA, Finished(tokens, 1, FinishReason::kCancelled)).action, Action::kFinished) << tokens;
+  }
+}
+
 TEST_F(StreamMergerTest, DropsADouble) {
   Deliver(kA, 0, 3, 1);
   EXPECT_EQ(Feed(kA, Token(1, 1)), Action::kDrop);

@@ -109,9 +109,52 @@ TEST(Cancel, RunningQueuedAndFinished) {
   ASSERT_TRUE(got.end);
   EXPECT_EQ(got.end->reason, FinishReason::kCancelled);
   EXPECT_EQ(ReadAll(*w.Attach(queued)).end->reason, FinishReason::kCancelled);
+  ASSERT_TRUE(Eventually([&] { return w.Idle(); })) << "the stream ends first";
   EXPECT_FALSE(*w.manager->Cancel(running));
   EXPECT_THAT(w.manager->Cancel("nope"), HasReason("UNKNOWN_REQUEST"));
+}
+
+// A prefill step of a long prompt takes seconds on a small machine: the client does not wait for it.
+TEST(Cancel, AStreamEndsWhileAStepRuns) {
+  TestWorker w(Slow(absl::Milliseconds(600)));
+  const std::string id = w.Admit(Greedy(50), Prompt(10));
+  auto stream = w.Attach(id);
+  ASSERT_TRUE(Eventually([&] { return w.StateOf(id) == RequestState::kPrefill; }));
+  const absl::Time start = absl::Now();
+  EXPECT_TRUE(*w.manager->Cancel(id));
+  const Received got = ReadAll(*stream);
+  EXPECT_LT(absl::Now() - start, absl::Milliseconds(400)) << "less than the step";
+  ASSERT_TRUE(got.end);
+  EXPECT_EQ(got.end->reason, FinishReason::kCancelled);
+  ASSERT_TRUE(Eventually([&] { return w.StateOf(id) == RequestState::kFinished; }));
   EXPECT_TRUE(w.Idle());
+  EXPECT_EQ(w.manager->Get(id)->log.size(), 0u) << "what the step drew came after the end";
+}
+
+TEST(Cancel, ABacklogIsNotReadOutFirst) {
+  TestWorker w(Slow());
+  const std::string id = w.Admit(Greedy(500), Prompt(10));
+  auto stream = w.Attach(id);
+  ASSERT_TRUE(Eventually([&] { return w.manager->Get(id)->output_tokens > 20; }));
+  EXPECT_TRUE(*w.manager->Cancel(id));
+  EXPECT_TRUE(ReadAll(*stream).tokens.empty());
+  ASSERT_TRUE(Eventually([&] { return w.StateOf(id) == RequestState::kFinished; }));
+  EXPECT_GT(ReadAll(*w.Attach(id)).tokens.size(), 20u) << "who attaches to the cancelled request reads what there is";
+}
+
+TEST(Acknowledge, BeforeACancelledRequestHasEndedGoesWithIt) {
+  TestWorker w(Slow());
+  const std::string id = w.Admit(Greedy(500), Prompt(10));
+  ReadTokens(*w.Attach(id), 2);
+  ASSERT_OK(w.manager->BeginMove(id, 1));
+  ASSERT_OK(w.manager->Pause(id));
+  EXPECT_TRUE(*w.manager->Cancel(id));
+  EXPECT_OK(w.manager->Acknowledge(id));
+  ASSERT_OK(w.manager->ResumeHere(id));
+  ASSERT_TRUE(Eventually([&] {
+    w.clock.Advance(absl::Milliseconds(60));
+    return !w.manager->Get(id).ok();
+  }));
 }
 
 TEST(Retention, AcknowledgedOrOld) {
@@ -175,7 +218,7 @@ TEST(Load, CountsAndSeesProgress) {
   EXPECT_EQ(load.cells_used, 100);
   EXPECT_EQ(load.slots_used, 1);
   EXPECT_EQ(load.running, 1);
-  EXPECT_EQ(load.since_progress, absl::ZeroDuration());
+  EXPECT_EQ(load.no_step, absl::ZeroDuration());
 }
 
 }  // namespace

@@ -111,6 +111,24 @@ TEST(Destination, NothingIsDeliveredBeforeAllowDelivery) {
   EXPECT_TRUE(got.end);
 }
 
+// Found by the soak: a Recover whose answer was lost named an index, and its client read on from the former owner.
+TEST(Destination, WhoHasTokensThatTheEpochBeganWithoutIsRefused) {
+  TestWorker a(Slow()), b(Slow());
+  const std::string id = a.Admit(Greedy(3000), Prompt(10));
+  ReadTokens(*a.Attach(id), 3);
+  ASSERT_OK(a.manager->BeginMove(id, 1));
+  Prepare(a, b, id);
+  const int64_t start = a.manager->Get(id)->output_tokens;
+  ASSERT_OK(b.manager->Activate(id, 2, start));
+  ASSERT_OK(b.manager->AllowDelivery(id));
+  ASSERT_TRUE(Eventually([&] { return b.manager->Get(id)->output_tokens > start + 3; }));
+  EXPECT_THAT(b.manager->Attach(id, start + 1, 1), StatusIs(absl::StatusCode::kAborted, HasSubstr("epoch 2 starts at index")));
+  EXPECT_THAT(b.manager->Attach(id, start + 1, 1), HasReason("EPOCH_CONFLICT"));
+  EXPECT_OK(b.manager->Attach(id, start, 1)) << "all that the former owner may have given";
+  EXPECT_OK(b.manager->Attach(id, start + 1, 2)) << "of this epoch";
+  EXPECT_OK(b.manager->Attach(id, start + 1, 0)) << "who says nothing of epochs is not judged";
+}
+
 // Drop in each state it may come in.
 TEST(Destination, DropFreesAllAndTellsTheHeldClient) {
   for (int activated = 0; activated < 2; ++activated) {

@@ -58,6 +58,7 @@ class ScriptedEngine : public Engine {
   void Interrupt() override { fake->Interrupt(); }
 
   absl::StatusOr<std::vector<Sampled>> Step(std::span<const StepItem> items) override {
+    if (before_step) before_step();
     for (const StepItem& item : items) {
       for (Token t : item.tokens) {
         if (t == poison) return absl::InternalError("poisoned");
@@ -85,6 +86,7 @@ class ScriptedEngine : public Engine {
   std::map<Token, std::string> texts;
   std::vector<Token> script;  // the output tokens by index; beyond it, the fake's own
   Token poison = -1;
+  std::function<void()> before_step;
   const std::unique_ptr<FakeEngine> fake;
 
  private:
