@@ -6,6 +6,7 @@
 #include "fmt/format.h"
 #include "services/bench/codec_bench.h"
 #include "services/calibrate/engine_factory.h"
+#include "services/cli/bench_pause.h"
 #include "services/cli/command.h"
 #include "services/cli/exit_code.h"
 
@@ -94,6 +95,7 @@ void AddBenchCommand(CLI::App& app, Context& context) {
   codec->add_option("--step", f->options.step, "Quantiser step")->check(CLI::PositiveNumber)->capture_default_str();
   codec->add_option("--repetitions", f->options.repetitions, "Turns; medians are shown")->check(CLI::Range(1, 1000))->capture_default_str();
   codec->callback([f, &context] { context.run = [f, &context] { return RunBenchCodec(context, *f); }; });
+  AddBenchPauseCommand(*command, context);
 }
 
 }  // namespace riskkv::cli

@@ -45,6 +45,34 @@ TEST_F(CellsTest, AMovedSequenceIsTheSame) {
   }
 }
 
+// As a move sends it: the body while it decodes, and a tail of any length at the pause. The pieces are 128 cells, so around them.
+TEST_F(CellsTest, AnyTailAfterAnyBodyIsTheSame) {
+  const SamplingParams greedy;
+  ASSERT_OK_AND_ASSIGN(Stream x, StartStream(a(), Text(310), greedy, 512));
+  const int64_t length = a().Length(x.seq);
+  Stream continued = x;
+  std::vector<Stream> moved;
+  for (const int64_t tail : {0, 1, 2, 31, 32, 33, 64, 127, 128, 129, 200, 255, 256, 257, 300}) {
+    SCOPED_TRACE(tail);
+    Stream y = x;
+    ASSERT_OK_AND_ASSIGN(y.seq, b().OpenSequence());
+    for (const TokenRange part : {TokenRange{0, length - tail}, TokenRange{length - tail, length}}) {
+      if (part.size() == 0) continue;
+      ASSERT_OK_AND_ASSIGN(const KvBlock cells, a().Export(x.seq, part, Layers()));
+      ASSERT_OK(b().Append(y.seq, cells));
+    }
+    ASSERT_OK(Continue(b(), y, greedy, 16));
+    b().CloseSequence(y.seq);
+    moved.push_back(std::move(y));
+  }
+  ASSERT_OK(Continue(a(), continued, greedy, 16));
+  for (const Stream& y : moved) {
+    EXPECT_EQ(y.tokens, continued.tokens);
+    EXPECT_EQ(y.logprobs, continued.logprobs);
+  }
+  a().CloseSequence(x.seq);
+}
+
 // Back and forth: after ten moves, with tokens drawn in between on either engine, the same tokens and the same bytes by
 // (layer, position) as without a move.
 TEST_F(CellsTest, TenMovesLeaveTheSameBytes) {
