@@ -76,6 +76,8 @@ struct DeviceInfo {
 // rebuilds the same bits. Holds per backend and device, not across them.
 inline constexpr int kTileTokens = 128;
 
+class CodecBackend;
+
 // Thread contract: all calls are thread-safe; Rebuild calls on one backend may be serialised. Upload and Release may
 // run beside Rebuild; a set in use by a Rebuild is freed when that ends.
 class Backend {
@@ -88,6 +90,8 @@ class Backend {
   // Runs every job to its end; no allocation on the path once warm. kNotFound for an unknown set; a job that fails leaves
   // its target rows unspecified. A non-finite result is kInternal (a corrupt predictor must not reach a cache).
   virtual Status Rebuild(const std::vector<RebuildJob>& jobs) = 0;
+  // The transforms of coded caches on the same device (codec_backend.h). Lives as long as the backend.
+  virtual CodecBackend& codec() = 0;
 };
 
 enum class BackendChoice { kAuto, kCpu, kCuda };

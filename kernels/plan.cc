@@ -118,17 +118,22 @@ Status CheckPositions(const RebuildJob& job, const std::string& name) {
 
 }  // namespace
 
-Status CheckSet(const PredictorSetView& view, SetShape* shape) {
+Status CheckHeads(int n_head_kv, int head_dim, const RopeParams& rope, HeadShape* shape) {
   constexpr int kMaxKv = 1 << 20;
-  const long long kv = static_cast<long long>(view.n_head_kv) * view.head_dim;
-  if (view.n_head_kv <= 0 || view.head_dim <= 0 || kv > kMaxKv) {
-    return Invalid("n_head_kv is " + Num(view.n_head_kv) + " and head_dim " + Num(view.head_dim) +
+  const long long kv = static_cast<long long>(n_head_kv) * head_dim;
+  if (n_head_kv <= 0 || head_dim <= 0 || kv > kMaxKv) {
+    return Invalid("n_head_kv is " + Num(n_head_kv) + " and head_dim " + Num(head_dim) +
                    ", both must be above 0 and their product at most " + Num(kMaxKv));
   }
-  if (Status status = CheckRope(view.rope, view.head_dim); !status.ok()) return status;
+  if (Status status = CheckRope(rope, head_dim); !status.ok()) return status;
+  *shape = HeadShape{n_head_kv, head_dim, static_cast<int>(kv), rope.pairing, 0};
+  if (rope.pairing != RopePairing::kNone) shape->rotary_dim = rope.rotary_dim;
+  return Status();
+}
+
+Status CheckSet(const PredictorSetView& view, SetShape* shape) {
+  if (Status status = CheckHeads(view.n_head_kv, view.head_dim, view.rope, shape); !status.ok()) return status;
   if (view.groups.empty()) return Invalid("the predictor set has no groups");
-  *shape = SetShape{view.n_head_kv, view.head_dim, static_cast<int>(kv), view.rope.pairing, 0, {}};
-  if (view.rope.pairing != RopePairing::kNone) shape->rotary_dim = view.rope.rotary_dim;
   shape->groups.resize(view.groups.size());
   for (std::size_t g = 0; g < view.groups.size(); ++g) {
     Status status = CheckGroup(view.groups[g], g, shape->kv, &shape->groups[g]);

@@ -17,16 +17,23 @@ struct GroupShape {
   int d_out = 0;
 };
 
-// The facts of an uploaded set that outlive the view.
-struct SetShape {
+// How a row of keys or values is made up.
+struct HeadShape {
   int n_head_kv = 0;
   int head_dim = 0;
   int kv = 0;
   RopePairing pairing = RopePairing::kNone;
   int rotary_dim = 0;  // 0 when pairing is kNone
-  std::vector<GroupShape> groups;
   int half() const { return rotary_dim / 2; }
 };
+
+// The facts of an uploaded set that outlive the view.
+struct SetShape : HeadShape {
+  std::vector<GroupShape> groups;
+};
+
+// kInvalidArgument names the field and its value. Fills *shape when ok.
+Status CheckHeads(int n_head_kv, int head_dim, const RopeParams& rope, HeadShape* shape);
 
 // kInvalidArgument names the field or the group, and the values that disagree. Fills *shape when ok.
 Status CheckSet(const PredictorSetView& view, SetShape* shape);

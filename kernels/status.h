@@ -7,7 +7,7 @@
 
 namespace riskkv::kernels {
 
-enum class Code { kOk, kInvalidArgument, kNotFound, kResourceExhausted, kUnavailable, kInternal };
+enum class Code { kOk, kInvalidArgument, kNotFound, kResourceExhausted, kUnavailable, kInternal, kOutOfRange };
 
 // A success, or a code with a message that names the thing and the values involved.
 class [[nodiscard]] Status {

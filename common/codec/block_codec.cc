@@ -5,21 +5,33 @@
 
 #include "common/base/digest.h"
 #include "common/base/status.h"
-#include "common/codec/block_codec_internal.h"
-#include "common/predictor/features.h"
+#include "common/codec/coefficient_coder.h"
+#include "common/kv/convert.h"
 #include "fmt/format.h"
-#include "kernels/fp16.h"
-#include "kernels/rope.h"
 
 namespace riskkv {
 namespace {
 
-std::vector<float> Transposed(const std::vector<float>& m, int n) {
-  std::vector<float> out(m.size());
-  for (int i = 0; i < n; ++i) {
-    for (int j = 0; j < n; ++j) out[static_cast<std::size_t>(j) * n + i] = m[static_cast<std::size_t>(i) * n + j];
+// The weights as the backend takes them; points into both.
+kernels::CodecView ViewOf(const KvLayout& layout, const CodecWeights& weights) {
+  kernels::CodecView view;
+  view.n_layer = layout.n_layer;
+  view.n_head_kv = layout.n_head_kv;
+  view.head_dim = layout.head_dim;
+  view.rope = layout.rope;
+  view.mean = weights.mean.data();
+  view.scale = weights.scale.data();
+  view.dead_zone = kDeadZone;
+  view.largest_level = kLargestLevel;
+  for (std::size_t u = 0; u < weights.units.size(); ++u) {
+    kernels::CodecUnit unit;
+    for (const CachePlane& plane : weights.plan[u].planes) unit.planes.push_back({plane.layer, plane.part});
+    unit.conditions = weights.plan[u].conditions;
+    unit.rotation = weights.units[u].rotation.data();
+    unit.predictor = weights.units[u].predictor.data();
+    view.units.push_back(std::move(unit));
   }
-  return out;
+  return view;
 }
 
 absl::Status CheckWhole(const KvLayout& layout, const KvBlock& block) {
@@ -32,36 +44,28 @@ absl::Status CheckWhole(const KvLayout& layout, const KvBlock& block) {
     return absl::InvalidArgumentError(fmt::format("a coded block has 1 to {} tokens, this one {}",
                                                   kCodedBlockTokens, block.range.size()));
   }
-  if (!kernels::AllFinite(block.data.data(), block.data.size())) {
-    return absl::InvalidArgumentError(
-        fmt::format("cells [{}, {}): an element is not finite", block.range.begin, block.range.end));
-  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-BlockCodec::BlockCodec() = default;
-BlockCodec::~BlockCodec() = default;
-CodecScratch::CodecScratch() : buffers_(std::make_unique<Buffers>()) {}
-CodecScratch::~CodecScratch() = default;
+BlockCodec::~BlockCodec() {
+  if (handle_ != 0) (void)backend_->Release(handle_);
+}
 
-absl::StatusOr<std::unique_ptr<BlockCodec>> BlockCodec::Create(const KvLayout& layout, CodecWeights weights) {
-  const int kv = layout.kv();
-  RETURN_IF_ERROR(CheckCodecWeights(weights, layout.n_layer, kv));
+absl::StatusOr<std::unique_ptr<BlockCodec>> BlockCodec::Create(const KvLayout& layout, CodecWeights weights,
+                                                               kernels::Backend* backend) {
+  RETURN_IF_ERROR(CheckCodecWeights(weights, layout.n_layer, layout.kv()));
   std::unique_ptr<BlockCodec> codec(new BlockCodec);
   codec->layout_ = layout;
   codec->digest_ = CodecDigest(weights);
-  const kernels::GemmKind gemm = kernels::AvailableGemms().front();
-  for (std::size_t u = 0; u < weights.units.size(); ++u) {
-    UnitWeights& unit = weights.units[u];
-    PackedUnit packed;
-    packed.width = UnitWidth(weights.plan[u], kv);
-    packed.from = ConditionWidth(weights.plan, weights.plan[u], kv);
-    packed.rotation = kernels::PackB(gemm, unit.rotation.data(), packed.width, packed.width);
-    packed.back = kernels::PackB(gemm, Transposed(unit.rotation, packed.width).data(), packed.width, packed.width);
-    if (packed.from > 0) packed.predictor = kernels::PackB(gemm, unit.predictor.data(), packed.from, packed.width);
-    codec->packed_.push_back(std::move(packed));
+  if (backend == nullptr) {
+    RETURN_IF_ERROR(ToAbsl(kernels::CreateBackend(kernels::BackendChoice::kCpu, 1, &codec->own_)));
+    backend = codec->own_.get();
+  }
+  codec->backend_ = &backend->codec();
+  RETURN_IF_ERROR(ToAbsl(codec->backend_->Upload(ViewOf(layout, weights), &codec->handle_)));
+  for (UnitWeights& unit : weights.units) {
     unit.rotation = {};
     unit.predictor = {};
   }
@@ -96,37 +100,36 @@ absl::StatusOr<CodedPolicy> BlockCodec::MakePolicy(std::vector<float> steps) con
 absl::StatusOr<QuantisedBlock> BlockCodec::Quantise(const CodedPolicy& policy, const KvBlock& block,
                                                     CodecScratch& scratch) const {
   RETURN_IF_ERROR(CheckWhole(layout_, block));
-  ASSIGN_OR_RETURN(const PreRopeBlock rows, UndoRope(layout_, block));
-  Pass pass(*this, block.range, scratch.buffers());
   QuantisedBlock out;
   out.range = block.range;
-  for (std::size_t u = 0; u < packed_.size(); ++u) {
-    pass.Predict(u);
-    pass.Rotate(u, rows);
-    out.units.push_back(pass.Quantise(u, policy.steps[u]));
+  scratch.out.clear();
+  for (const std::vector<uint8_t>& classes : policy.classes) {
+    out.units.emplace_back(classes.size() * static_cast<std::size_t>(block.range.size()));
+    scratch.out.push_back(out.units.back().data());
   }
+  RETURN_IF_ERROR(
+      ToAbsl(backend_->Quantise(Block(policy, block.range), block.data.data(), scratch.out.data())));
   return out;
 }
 
 absl::StatusOr<KvBlock> BlockCodec::Reconstruct(const CodedPolicy& policy, const QuantisedBlock& block,
                                                 CodecScratch& scratch) const {
-  PreRopeBlock rows;
-  rows.range = block.range;
-  rows.layers = AllLayers(layout_);
-  rows.kv = layout_.kv();
-  rows.data.resize(2 * rows.layers.size() * static_cast<std::size_t>(block.range.size()) * rows.kv);
-  Pass pass(*this, block.range, scratch.buffers());
-  for (std::size_t u = 0; u < packed_.size(); ++u) {
-    pass.Predict(u);
-    pass.Dequantise(u, policy.steps[u], block.units[u]);
-    pass.RotateBack(u, rows);
+  KvBlock out = KvBlock::Make(layout_, block.range, AllLayers(layout_));
+  scratch.in.clear();
+  for (std::size_t u = 0; u < policy.classes.size(); ++u) {
+    const std::size_t wanted = policy.classes[u].size() * static_cast<std::size_t>(block.range.size());
+    const std::size_t found = u < block.units.size() ? block.units[u].size() : 0;
+    if (found != wanted)
+      return absl::InvalidArgumentError(fmt::format("coded unit {}: {} levels, wanted {}", u, found, wanted));
+    scratch.in.push_back(wanted == 0 ? nullptr : block.units[u].data());
   }
-  return RedoRope(layout_, std::move(rows));
+  RETURN_IF_ERROR(ToAbsl(backend_->Reconstruct(Block(policy, block.range), scratch.in.data(), out.data.data())));
+  return out;
 }
 
 absl::StatusOr<std::string> BlockCodec::Pack(const CodedPolicy& policy, const QuantisedBlock& block) const {
-  std::vector<CodedChunk> chunks(packed_.size());
-  for (std::size_t u = 0; u < packed_.size(); ++u) {
+  std::vector<CodedChunk> chunks(weights_.units.size());
+  for (std::size_t u = 0; u < weights_.units.size(); ++u) {
     if (policy.classes[u].empty()) continue;
     absl::Status status = EncodeCoefficients(*weights_.tables, policy.classes[u], static_cast<int>(block.range.size()),
                                              block.units[u].data(), &chunks[u]);
@@ -136,7 +139,7 @@ absl::StatusOr<std::string> BlockCodec::Pack(const CodedPolicy& policy, const Qu
 }
 
 absl::StatusOr<QuantisedBlock> BlockCodec::Unpack(const CodedPolicy& policy, std::string_view bytes) const {
-  ASSIGN_OR_RETURN(const CodedBlockView view, ReadCodedBlock(bytes, packed_.size()));
+  ASSIGN_OR_RETURN(const CodedBlockView view, ReadCodedBlock(bytes, weights_.units.size()));
   if (view.header.context != policy.context) {
     return MakeError(absl::StatusCode::kFailedPrecondition, "PREDICTOR_STALE",
                      fmt::format("coded block of other weights or steps: it has {:#x}, this profile {:#x}",
@@ -144,7 +147,7 @@ absl::StatusOr<QuantisedBlock> BlockCodec::Unpack(const CodedPolicy& policy, std
   }
   QuantisedBlock out;
   out.range = view.header.range;
-  for (std::size_t u = 0; u < packed_.size(); ++u) {
+  for (std::size_t u = 0; u < weights_.units.size(); ++u) {
     std::vector<int32_t> q(policy.classes[u].size() * static_cast<std::size_t>(out.range.size()));
     const CodedBlockView::Unit& unit = view.units[u];
     if (q.empty() && unit.words.size() + unit.bits.size() > 0) {
@@ -173,14 +176,21 @@ absl::StatusOr<KvBlock> BlockCodec::Decode(const CodedPolicy& policy, std::strin
   return Reconstruct(policy, quantised, scratch);
 }
 
-void BlockCodec::OnlyProducts(TokenRange range, CodecScratch& scratch) const {
-  Pass pass(*this, range, scratch.buffers());
-  for (std::size_t u = 0; u < packed_.size(); ++u) pass.Multiply(u);
+kernels::CodecBlock BlockCodec::Block(const CodedPolicy& policy, TokenRange range) const {
+  return {handle_, range.begin, static_cast<int>(range.size()), static_cast<int>(policy.steps.size()),
+          policy.steps.data()};
+}
+
+absl::Status BlockCodec::OnlyProducts(TokenRange range) const {
+  return ToAbsl(backend_->Multiply(handle_, range.begin, static_cast<int>(range.size())));
 }
 
 int64_t BlockCodec::ProductFlopsPerToken() const {
   int64_t products = 0;
-  for (const PackedUnit& u : packed_) products += static_cast<int64_t>(u.width) * (u.width + u.from);
+  for (const CodedUnit& unit : weights_.plan) {
+    const int64_t width = UnitWidth(unit, layout_.kv());
+    products += width * (width + ConditionWidth(weights_.plan, unit, layout_.kv()));
+  }
   return 2 * products;
 }
 

@@ -12,6 +12,7 @@
 #include "common/codec/codec_weights.h"
 #include "common/codec/coded_block.h"
 #include "common/kv/layout.h"
+#include "kernels/codec_backend.h"
 
 namespace riskkv {
 
@@ -29,24 +30,20 @@ struct QuantisedBlock {
   std::vector<std::vector<int32_t>> units;  // [unit][width, tokens]; empty where omitted
 };
 
-// Buffers of one thread's work; they grow to the largest model they were used with.
-class CodecScratch {
- public:
-  CodecScratch();
-  ~CodecScratch();
-  struct Buffers;
-  Buffers& buffers() { return *buffers_; }
-
- private:
-  std::unique_ptr<Buffers> buffers_;
+// One thread's lists for its calls, kept so that they are allocated once.
+struct CodecScratch {
+  std::vector<const int32_t*> in;
+  std::vector<int32_t*> out;
 };
 
-// Immutable and thread-safe; every thread brings a scratch of its own. Products run on the calling thread.
+// Immutable and thread-safe; every thread brings a scratch of its own.
 class BlockCodec {
  public:
-  // INVALID_ARGUMENT when the weights do not fit the model (CheckCodecWeights). The weights are packed for the
-  // products, rotations both ways, and not kept otherwise.
-  static absl::StatusOr<std::unique_ptr<BlockCodec>> Create(const KvLayout& layout, CodecWeights weights);
+  // The transforms run on `backend`, which must outlive the codec; null: on the CPU, on the calling thread.
+  // INVALID_ARGUMENT when the weights do not fit the model (CheckCodecWeights), RESOURCE_EXHAUSTED when they do not fit
+  // the device. They are copied there and not kept otherwise.
+  static absl::StatusOr<std::unique_ptr<BlockCodec>> Create(const KvLayout& layout, CodecWeights weights,
+                                                            kernels::Backend* backend = nullptr);
   ~BlockCodec();
 
   const KvLayout& layout() const { return layout_; }
@@ -76,19 +73,20 @@ class BlockCodec {
                                       CodecScratch& scratch) const;
 
   // The matrix products of one direction over a block and nothing else: what a bench holds the codec against.
-  void OnlyProducts(TokenRange range, CodecScratch& scratch) const;
+  absl::Status OnlyProducts(TokenRange range) const;
   // Multiplications and additions of one token in those.
   int64_t ProductFlopsPerToken() const;
 
  private:
-  struct PackedUnit;
-  class Pass;
-  BlockCodec();
+  BlockCodec() = default;
+  kernels::CodecBlock Block(const CodedPolicy& policy, TokenRange range) const;
 
   KvLayout layout_;
   CodecWeights weights_;
   uint64_t digest_ = 0;
-  std::vector<PackedUnit> packed_;
+  std::unique_ptr<kernels::Backend> own_;  // where none was passed
+  kernels::CodecBackend* backend_ = nullptr;
+  kernels::CodecHandle handle_ = 0;
 };
 
 // Ideal static code length of a block in bits: coefficients as Laplace sources of their calibrated variance.

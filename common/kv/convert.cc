@@ -16,6 +16,8 @@ absl::Status ToAbsl(const kernels::Status& status) {
       return absl::UnavailableError(status.message());
     case kernels::Code::kInternal:
       return absl::InternalError(status.message());
+    case kernels::Code::kOutOfRange:
+      return absl::OutOfRangeError(status.message());
   }
   return absl::InternalError("unknown code of the kernels library: " + status.message());
 }

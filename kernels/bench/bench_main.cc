@@ -1,23 +1,22 @@
-// riskkv-kernels-bench: how fast a backend rebuilds, as JSON on stdout.
+// riskkv-kernels-bench: how fast a backend rebuilds and transforms, as JSON on stdout.
 //   riskkv-kernels-bench [--backend cpu|cuda|auto] [--threads N] [--tokens N] [--seconds S]
 // Shares are against products of the same shapes alone, measured in the same run on the same number of tiles.
-#include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <memory>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/backend.h"
+#include "kernels/bench/bench_tools.h"
+#include "kernels/bench/codec_bench.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/fp16.h"
 
 namespace {
 
 using namespace riskkv::kernels;
+using namespace riskkv::kernels::bench;
 
 struct Options {
   BackendChoice backend = BackendChoice::kAuto;
@@ -26,39 +25,10 @@ struct Options {
   double seconds = 0.5;  // a measurement
 };
 
-struct Model {
-  const char* name;
-  int n_head_kv, head_dim;
-  RopePairing pairing;
-};
-
 constexpr Model kModels[] = {{"Qwen2.5-0.5B", 2, 64, RopePairing::kHalves},
                              {"SmolLM2-135M", 3, 64, RopePairing::kNeighbours},
                              {"TinyLlama-1.1B", 4, 64, RopePairing::kNeighbours},
                              {"Llama-3-8B", 8, 128, RopePairing::kNeighbours}};
-
-// The best of many runs: the others met a busy core.
-double BestSeconds(double budget, const std::function<void()>& run) {
-  using Clock = std::chrono::steady_clock;
-  double best = 1e30, total = 0;
-  run();
-  for (int i = 0; i < 3 || total < budget; ++i) {
-    const auto start = Clock::now();
-    run();
-    const double took = std::chrono::duration<double>(Clock::now() - start).count();
-    best = std::min(best, took);
-    total += took;
-  }
-  return best;
-}
-
-std::vector<float> Normal(std::size_t n, float scale) {
-  std::mt19937 random(1);
-  std::normal_distribution<float> normal(0.0f, scale);
-  std::vector<float> values(n);
-  for (float& value : values) value = normal(random);
-  return values;
-}
 
 // One paper group (four anchors, two targets) over `tokens` rows.
 class Bench {
@@ -190,6 +160,10 @@ int Run(const Options& options) {
     const Model* last = std::end(kModels) - 1;
     for (const Model& model : kModels) {
       if (status.ok()) status = Bench(model, options).Print(*backend, &model == last);
+    }
+    std::printf("  ],\n  \"codecs\": [\n");
+    for (const Model& model : kModels) {
+      if (status.ok()) status = PrintCodec(*backend, model, options.tokens, options.seconds, &model == last);
     }
     std::printf("  ]}\n");
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "kernels/cpu/aligned_buffer.h"
+#include "kernels/cpu/cpu_codec.h"
 #include "kernels/cpu/cpu_info.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/rope_table.h"
@@ -148,7 +149,8 @@ class TileTask {
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(int threads, GemmKind gemm, std::string note) : gemm_(gemm), pool_(threads), work_(threads) {
+  CpuBackend(int threads, GemmKind gemm, std::string note)
+      : gemm_(gemm), codec_(gemm), pool_(threads), work_(threads) {
     info_.backend = "cpu";
     info_.device = CpuName();
     info_.memory_bytes = CpuMemoryBytes();
@@ -161,6 +163,7 @@ class CpuBackend final : public Backend {
   Status Upload(const PredictorSetView& view, SetHandle* handle) override;
   Status Release(SetHandle handle) override;
   Status Rebuild(const std::vector<RebuildJob>& jobs) override;
+  CodecBackend& codec() override { return codec_; }
 
  private:
   Status Prepare(const std::vector<RebuildJob>& jobs);
@@ -168,6 +171,7 @@ class CpuBackend final : public Backend {
 
   const GemmKind gemm_;
   DeviceInfo info_;
+  CpuCodecBackend codec_;
 
   std::mutex sets_mutex_;
   SetHandle next_handle_ = 1;          // guarded by sets_mutex_

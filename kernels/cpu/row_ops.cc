@@ -17,7 +17,7 @@ RISKKV_INLINE void TurnNeighbours(float* __restrict head, int half, const float*
   for (int i = 0; i < half; ++i) RopeForward(cosine[i], sign * sine[i], &head[2 * i], &head[2 * i + 1]);
 }
 
-RISKKV_INLINE void RotateBody(const SetShape& shape, float sign, const float* cosine, const float* sine, float* row) {
+RISKKV_INLINE void RotateBody(const HeadShape& shape, float sign, const float* cosine, const float* sine, float* row) {
   for (int h = 0; h < shape.n_head_kv; ++h) {
     float* head = row + static_cast<std::size_t>(h) * shape.head_dim;
     if (shape.pairing == RopePairing::kHalves) {
@@ -28,17 +28,17 @@ RISKKV_INLINE void RotateBody(const SetShape& shape, float sign, const float* co
   }
 }
 
-RISKKV_AVX2 void RotateAvx2(const SetShape& shape, float sign, const float* cosine, const float* sine, float* row) {
+RISKKV_AVX2 void RotateAvx2(const HeadShape& shape, float sign, const float* cosine, const float* sine, float* row) {
   RotateBody(shape, sign, cosine, sine, row);
 }
 
-void RotateBase(const SetShape& shape, float sign, const float* cosine, const float* sine, float* row) {
+void RotateBase(const HeadShape& shape, float sign, const float* cosine, const float* sine, float* row) {
   RotateBody(shape, sign, cosine, sine, row);
 }
 
 }  // namespace
 
-void RotateRow(const SetShape& shape, Turn turn, const float* cosine, const float* sine, float* row) {
+void RotateRow(const HeadShape& shape, Turn turn, const float* cosine, const float* sine, float* row) {
   if (shape.pairing == RopePairing::kNone) return;
   const float sign = turn == Turn::kForward ? 1.0f : -1.0f;
   HasAvx2() ? RotateAvx2(shape, sign, cosine, sine, row) : RotateBase(shape, sign, cosine, sine, row);

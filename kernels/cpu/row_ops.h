@@ -11,7 +11,7 @@ namespace riskkv::kernels {
 enum class Turn { kForward, kInverse };
 
 // Turns every head of a row of keys in place. cosine and sine have shape.half() entries, for the token's position.
-void RotateRow(const SetShape& shape, Turn turn, const float* cosine, const float* sine, float* row);
+void RotateRow(const HeadShape& shape, Turn turn, const float* cosine, const float* sine, float* row);
 
 // row[i] += bias[i]
 void AddBias(const float* bias, float* row, std::size_t n);

@@ -39,6 +39,7 @@ class Buffer {
     return Status();
   }
 
+  std::size_t size() const { return size_; }
   uint8_t* data() const { return data_.get(); }
   template <typename T>
   T* as(std::size_t byte_offset = 0) const {
@@ -52,6 +53,14 @@ class Buffer {
 
 using DeviceBuffer = Buffer<FreeDevice>;
 using PinnedBuffer = Buffer<FreePinned>;
+
+// Synchronous, from pageable memory: uploads are off the path.
+template <typename T>
+Status CopyToDevice(const T* from, std::size_t n, DeviceBuffer* to) {
+  RISKKV_RETURN(to->Reserve(n * sizeof(T)));
+  RISKKV_CUDA_RETURN(cudaMemcpy(to->data(), from, n * sizeof(T), cudaMemcpyHostToDevice));
+  return Status();
+}
 
 }  // namespace riskkv::kernels
 

@@ -28,9 +28,9 @@ Status CudaBackend::Init() {
     return Status(Code::kUnavailable, "no CUDA device (error " + std::to_string(static_cast<int>(error)) + ", " +
                                           cudaGetErrorString(error) + ")");
   }
-  RISKKV_CUDA_RETURN(cudaSetDevice(kDevice));
+  RISKKV_CUDA_RETURN(cudaSetDevice(kCudaDevice));
   cudaDeviceProp device;
-  RISKKV_CUDA_RETURN(cudaGetDeviceProperties(&device, kDevice));
+  RISKKV_CUDA_RETURN(cudaGetDeviceProperties(&device, kCudaDevice));
   const std::string capability = std::to_string(device.major) + "." + std::to_string(device.minor);
   const std::string probe = "code for " + std::string(device.name) + " (compute capability " + capability + ")";
   RISKKV_RETURN(CudaStatus(ProbeKernels(), probe.c_str()));
@@ -40,18 +40,18 @@ Status CudaBackend::Init() {
   info_.backend = "cuda";
   info_.device = device.name;
   info_.memory_bytes = device.totalGlobalMem;
-  info_.note = "CUDA device " + std::to_string(kDevice) + " of " + std::to_string(count) + ", compute capability " +
+  info_.note = "CUDA device " + std::to_string(kCudaDevice) + " of " + std::to_string(count) + ", compute capability " +
                capability + ", driver " + std::to_string(driver) + ", runtime " + std::to_string(runtime);
   // The first lane now: a device that cuBLAS cannot start on is no device.
   std::unique_ptr<Lane> lane;
-  RISKKV_RETURN(TakeLane(&lane));
-  ReturnLane(std::move(lane));
+  RISKKV_RETURN(lanes_.Take(&lane));
+  lanes_.Return(std::move(lane));
   return Status();
 }
 
 Status CudaBackend::Upload(const PredictorSetView& view, SetHandle* handle) {
   try {
-    RISKKV_CUDA_RETURN(cudaSetDevice(kDevice));
+    RISKKV_CUDA_RETURN(cudaSetDevice(kCudaDevice));
     CudaSetRef set;
     RISKKV_RETURN(MakeCudaSet(view, &set));
     std::lock_guard<std::mutex> lock(sets_mutex_);
@@ -74,28 +74,6 @@ Status CudaBackend::Release(SetHandle handle) {
   return Status();
 }
 
-Status CudaBackend::TakeLane(std::unique_ptr<Lane>* lane) {
-  std::unique_lock<std::mutex> lock(lanes_mutex_);
-  lane_free_.wait(lock, [this] { return !lanes_.empty() || n_lanes_ < kMaxLanes; });
-  if (!lanes_.empty()) {
-    *lane = std::move(lanes_.back());
-    lanes_.pop_back();
-    return Status();
-  }
-  RISKKV_RETURN(Lane::Create(lane));
-  ++n_lanes_;
-  lanes_.reserve(kMaxLanes);
-  return Status();
-}
-
-void CudaBackend::ReturnLane(std::unique_ptr<Lane> lane) {
-  {
-    std::lock_guard<std::mutex> lock(lanes_mutex_);
-    lanes_.push_back(std::move(lane));
-  }
-  lane_free_.notify_one();
-}
-
 // Checks every job before any is started, and holds every set until the end.
 Status CudaBackend::RebuildOn(Lane* lane, const std::vector<RebuildJob>& jobs) {
   SlotSizes sizes;
@@ -114,18 +92,18 @@ Status CudaBackend::RebuildOn(Lane* lane, const std::vector<RebuildJob>& jobs) {
 }
 
 Status CudaBackend::Rebuild(const std::vector<RebuildJob>& jobs) {
-  RISKKV_CUDA_RETURN(cudaSetDevice(kDevice));
+  RISKKV_CUDA_RETURN(cudaSetDevice(kCudaDevice));
   std::unique_ptr<Lane> lane;
   Status status;
   try {
-    RISKKV_RETURN(TakeLane(&lane));
+    RISKKV_RETURN(lanes_.Take(&lane));
     status = RebuildOn(lane.get(), jobs);
   } catch (const std::bad_alloc&) {
     status = OutOfHostMemory("a rebuild's plan");
   }
   if (lane == nullptr) return status;
   lane->sets().clear();
-  ReturnLane(std::move(lane));
+  lanes_.Return(std::move(lane));
   return status;
 }
 

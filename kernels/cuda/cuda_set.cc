@@ -11,14 +11,6 @@
 namespace riskkv::kernels {
 namespace {
 
-template <typename T>
-Status CopyToDevice(const T* from, std::size_t n, DeviceBuffer* to) {
-  RISKKV_RETURN(to->Reserve(n * sizeof(T)));
-  // Synchronous, from pageable memory: uploads are off the path.
-  RISKKV_CUDA_RETURN(cudaMemcpy(to->data(), from, n * sizeof(T), cudaMemcpyHostToDevice));
-  return Status();
-}
-
 // fp32 weights as fp16. What was infinite or NaN stays so and is refused by the Rebuild that meets it.
 Status Narrow(const float* from, const GroupShape& shape, std::size_t group, std::vector<uint16_t>* to) {
   to->resize(static_cast<std::size_t>(shape.d_in) * shape.d_out);
@@ -48,18 +40,21 @@ Status CopyGroup(const GroupWeights& from, const GroupShape& shape, std::size_t 
 
 }  // namespace
 
+Status CopyFrequencies(const RopeParams& rope, const HeadShape& heads, DeviceBuffer* to) {
+  if (heads.rotary_dim > kMaxCudaRotaryDim) {
+    return Status(Code::kInvalidArgument, "rotary_dim is " + std::to_string(heads.rotary_dim) +
+                                              ", the CUDA backend takes at most " + std::to_string(kMaxCudaRotaryDim));
+  }
+  if (heads.half() == 0) return Status();
+  std::vector<double> frequency;
+  for (int i = 0; i < heads.half(); ++i) frequency.push_back(RopeFrequency(rope, i));
+  return CopyToDevice(frequency.data(), frequency.size(), to);
+}
+
 Status MakeCudaSet(const PredictorSetView& view, CudaSetRef* set) {
   auto made = std::make_shared<CudaSet>();
   RISKKV_RETURN(CheckSet(view, &made->shape));
-  if (made->shape.rotary_dim > kMaxCudaRotaryDim) {
-    return Status(Code::kInvalidArgument, "rotary_dim is " + std::to_string(made->shape.rotary_dim) +
-                                              ", the CUDA backend takes at most " + std::to_string(kMaxCudaRotaryDim));
-  }
-  if (made->shape.half() > 0) {
-    std::vector<double> frequency;
-    for (int i = 0; i < made->shape.half(); ++i) frequency.push_back(RopeFrequency(view.rope, i));
-    RISKKV_RETURN(CopyToDevice(frequency.data(), frequency.size(), &made->frequency));
-  }
+  RISKKV_RETURN(CopyFrequencies(view.rope, made->shape, &made->frequency));
   made->groups.resize(view.groups.size());
   for (std::size_t g = 0; g < view.groups.size(); ++g) {
     RISKKV_RETURN(CopyGroup(view.groups[g], made->shape.groups[g], g, &made->groups[g]));

@@ -24,6 +24,9 @@ struct CudaSet {
 
 using CudaSetRef = std::shared_ptr<const CudaSet>;
 
+// Radians per position and pair. kInvalidArgument when there are more than the kernels have room for.
+Status CopyFrequencies(const RopeParams& rope, const HeadShape& heads, DeviceBuffer* to);
+
 // Checks and copies. fp32 weights are rounded to fp16; one beyond fp16's range is kInvalidArgument, with its group,
 // place and value. Throws std::bad_alloc.
 Status MakeCudaSet(const PredictorSetView& view, CudaSetRef* set);

@@ -8,9 +8,6 @@
 namespace riskkv::kernels {
 namespace {
 
-// What NVIDIA advises for Hopper; less makes cuBLAS pick other algorithms.
-constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
-
 Rotary RotaryOf(const CudaSet& set) {
   return {set.shape.pairing, set.shape.head_dim, set.shape.rotary_dim, set.frequency.as<double>()};
 }
@@ -35,29 +32,8 @@ Status Lane::Create(std::unique_ptr<Lane>* lane) {
 }
 
 Status Lane::Init() {
-  RISKKV_CUDA_RETURN(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  for (Slot& slot : slots_) {
-    // Blocking: a waiting thread sleeps, and leaves the core to the decode loop.
-    RISKKV_CUDA_RETURN(cudaEventCreateWithFlags(&slot.done, cudaEventDisableTiming | cudaEventBlockingSync));
-  }
-  RISKKV_CUBLAS_RETURN(cublasCreate(&cublas_));
-  RISKKV_CUBLAS_RETURN(cublasSetStream(cublas_, stream_));
-  // After the stream: setting a stream takes the workspace away again.
-  RISKKV_RETURN(workspace_.Reserve(kWorkspaceBytes));
-  RISKKV_CUBLAS_RETURN(cublasSetWorkspace(cublas_, workspace_.data(), kWorkspaceBytes));
-  // Partial sums of a split product stay fp32.
-  RISKKV_CUBLAS_RETURN(cublasSetMathMode(
-      cublas_, static_cast<cublasMath_t>(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION)));
-  return Status();
-}
-
-Lane::~Lane() {
-  if (stream_ != nullptr) cudaStreamSynchronize(stream_);
-  if (cublas_ != nullptr) cublasDestroy(cublas_);
-  for (Slot& slot : slots_) {
-    if (slot.done != nullptr) cudaEventDestroy(slot.done);
-  }
-  if (stream_ != nullptr) cudaStreamDestroy(stream_);
+  for (Slot& slot : slots_) RISKKV_RETURN(slot.done.Init());
+  return queue_.Init();
 }
 
 Status Lane::Reserve(const SlotSizes& sizes) {
@@ -78,10 +54,11 @@ Status Lane::Multiply(const GroupShape& shape, const CudaGroup& group, int n_til
   const float one = 1.0f, zero = 0.0f;
   for (int i = 0; i < n_tiles; ++i) {
     const std::size_t row = static_cast<std::size_t>(i) * kTileTokens;
-    RISKKV_CUBLAS_RETURN(cublasGemmEx(cublas_, CUBLAS_OP_N, CUBLAS_OP_N, shape.d_out, kTileTokens, shape.d_in, &one,
-                                      group.b.data(), CUDA_R_16F, shape.d_out, slot.x.as<uint16_t>() + row * shape.d_in,
-                                      CUDA_R_16F, shape.d_in, &zero, slot.z.as<float>() + row * shape.d_out, CUDA_R_32F,
-                                      shape.d_out, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
+    RISKKV_CUBLAS_RETURN(cublasGemmEx(queue_.cublas(), CUBLAS_OP_N, CUBLAS_OP_N, shape.d_out, kTileTokens, shape.d_in,
+                                      &one, group.b.data(), CUDA_R_16F, shape.d_out,
+                                      slot.x.as<uint16_t>() + row * shape.d_in, CUDA_R_16F, shape.d_in, &zero,
+                                      slot.z.as<float>() + row * shape.d_out, CUDA_R_32F, shape.d_out,
+                                      CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT));
   }
   return Status();
 }
@@ -93,27 +70,27 @@ Status Lane::Start(const RebuildJob& job, const CudaSet& set, const Chunk& chunk
   FillInput(job, set.shape, tiles_, chunk, slot->in_host.data());
   slot->chunk = &chunk;  // from here on something may be in flight
   RISKKV_CUDA_RETURN(
-      cudaMemcpyAsync(slot->in.data(), slot->in_host.data(), layout.in_bytes, cudaMemcpyHostToDevice, stream_));
+      cudaMemcpyAsync(slot->in.data(), slot->in_host.data(), layout.in_bytes, cudaMemcpyHostToDevice, queue_.stream()));
   const int rows = chunk.n_tiles * kTileTokens;
   if (chunk.n_tokens < rows) {
-    RISKKV_CUDA_RETURN(cudaMemsetAsync(slot->x.data(), 0, sizeof(uint16_t) * rows * shape.d_in, stream_));
+    RISKKV_CUDA_RETURN(cudaMemsetAsync(slot->x.data(), 0, sizeof(uint16_t) * rows * shape.d_in, queue_.stream()));
   }
-  RISKKV_CUDA_RETURN(cudaMemsetAsync(slot->out.data() + layout.first_bad, 0xff, sizeof(kNoneBad), stream_));
+  RISKKV_CUDA_RETURN(cudaMemsetAsync(slot->out.data() + layout.first_bad, 0xff, sizeof(kNoneBad), queue_.stream()));
   const auto* token_rows = slot->in.as<const int32_t>(layout.rows);
   const auto* positions = slot->in.as<const int32_t>(layout.positions);
   RISKKV_CUDA_RETURN(LaunchGather(
       {slot->in.as<const uint16_t>(layout.anchors), token_rows, positions, chunk.n_tokens,
        static_cast<int>(shape.anchors.size()), set.shape.kv, RotaryOf(set), slot->x.as<uint16_t>()},
-      stream_));
+      queue_.stream()));
   RISKKV_RETURN(Multiply(shape, group, chunk.n_tiles, *slot));
   RISKKV_CUDA_RETURN(LaunchFinish(
       {slot->z.as<const float>(), group.bias.as<const float>(), token_rows, positions, chunk.n_tokens,
        static_cast<int>(shape.targets.size()), set.shape.kv, RotaryOf(set), slot->out.as<uint16_t>(layout.targets),
        slot->out.as<unsigned long long>(layout.first_bad)},
-      stream_));
-  RISKKV_CUDA_RETURN(
-      cudaMemcpyAsync(slot->out_host.data(), slot->out.data(), layout.out_bytes, cudaMemcpyDeviceToHost, stream_));
-  RISKKV_CUDA_RETURN(cudaEventRecord(slot->done, stream_));
+      queue_.stream()));
+  RISKKV_CUDA_RETURN(cudaMemcpyAsync(slot->out_host.data(), slot->out.data(), layout.out_bytes, cudaMemcpyDeviceToHost,
+                                     queue_.stream()));
+  RISKKV_CUDA_RETURN(cudaEventRecord(slot->done.get(), queue_.stream()));
   return Status();
 }
 
@@ -121,7 +98,7 @@ Status Lane::Start(const RebuildJob& job, const CudaSet& set, const Chunk& chunk
 Status Lane::Finish(const std::vector<RebuildJob>& jobs, Slot* slot, Status* result) {
   if (slot->chunk == nullptr) return Status();
   const Chunk& chunk = *slot->chunk;
-  RISKKV_CUDA_RETURN(cudaEventSynchronize(slot->done));
+  RISKKV_CUDA_RETURN(cudaEventSynchronize(slot->done.get()));
   slot->chunk = nullptr;
   Status status = DrainOutput(jobs[chunk.job], sets_[chunk.job]->shape, chunk, slot->out_host.data());
   if (!status.ok() && result->ok()) *result = std::move(status);
@@ -149,7 +126,7 @@ Status Lane::Run(const std::vector<RebuildJob>& jobs) {
   const Status broken = RunChunks(jobs, &result);
   if (broken.ok()) return result;
   // The caller's sets and this lane's buffers are free again only when nothing is in flight.
-  cudaStreamSynchronize(stream_);
+  cudaStreamSynchronize(queue_.stream());
   for (Slot& slot : slots_) slot.chunk = nullptr;
   return broken;
 }

@@ -1,9 +1,6 @@
-// One caller's way through the device: a stream, a cuBLAS handle with its own workspace, and a few slots of staging.
+// One caller's way through the device: a queue and a few slots of staging.
 #ifndef RISKKV_KERNELS_CUDA_LANE_H_
 #define RISKKV_KERNELS_CUDA_LANE_H_
-
-#include <cublas_v2.h>
-#include <cuda_runtime_api.h>
 
 #include <memory>
 #include <vector>
@@ -11,6 +8,7 @@
 #include "kernels/cuda/buffers.h"
 #include "kernels/cuda/chunk.h"
 #include "kernels/cuda/cuda_set.h"
+#include "kernels/cuda/queue.h"
 
 namespace riskkv::kernels {
 
@@ -20,14 +18,10 @@ struct SlotSizes {
   void Include(const SetShape& shape);
 };
 
-// Thread contract: one caller at a time. A handle and a workspace of its own are what cuBLAS asks for to give the same
-// bits while other streams are busy.
+// Thread contract: one caller at a time.
 class Lane {
  public:
   static Status Create(std::unique_ptr<Lane>* lane);
-  ~Lane();
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
 
   // Grows every slot to these sizes.
   Status Reserve(const SlotSizes& sizes);
@@ -43,7 +37,7 @@ class Lane {
   struct Slot {
     PinnedBuffer in_host, out_host;
     DeviceBuffer in, x, z, out;
-    cudaEvent_t done = nullptr;
+    DeviceEvent done;
     const Chunk* chunk = nullptr;  // in flight, or null
   };
 
@@ -56,10 +50,8 @@ class Lane {
   Status Finish(const std::vector<RebuildJob>& jobs, Slot* slot, Status* result);
   Status RunChunks(const std::vector<RebuildJob>& jobs, Status* result);
 
-  cudaStream_t stream_ = nullptr;
-  cublasHandle_t cublas_ = nullptr;
-  DeviceBuffer workspace_;
   Slot slots_[kSlots];
+  DeviceQueue queue_;  // after what its work uses: it waits for that when it goes
   std::vector<CudaSetRef> sets_;
   std::vector<Tile> tiles_;
   std::vector<Chunk> chunks_;

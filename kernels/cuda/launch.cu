@@ -1,19 +1,10 @@
 #include "kernels/cuda/launch.cuh"
+#include "kernels/cuda/trig.cuh"
 
 namespace riskkv::kernels {
 namespace {
 
 constexpr int kThreads = 256;
-
-// Cosines and sines of the block's position, shared by all its layers and heads. The angle is reduced in double
-// precision, two dozen instructions a pair, because fp32 loses it at long contexts; sincosf of a reduced angle is
-// accurate to two steps.
-__device__ void FillTrig(const Rotary& rope, int32_t position, float* cosine, float* sine) {
-  for (int i = threadIdx.x; i < rope.rotary_dim / 2; i += blockDim.x) {
-    sincosf(static_cast<float>(RopeAngle(position, rope.frequency[i])), &sine[i], &cosine[i]);
-  }
-  __syncthreads();
-}
 
 // One block a token; neighbouring threads on neighbouring columns, so reads and writes coalesce.
 __global__ void GatherKernel(GatherArgs args) {
@@ -43,8 +34,6 @@ __global__ void FinishKernel(FinishArgs args) {
     }
   }
 }
-
-std::size_t TrigBytes(const Rotary& rope) { return sizeof(float) * rope.rotary_dim; }
 
 }  // namespace
 

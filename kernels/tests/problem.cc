@@ -33,8 +33,9 @@ void Put(std::vector<uint8_t>* bytes, WeightType type, std::size_t i, float valu
   }
 }
 
-// Turns one row of keys, head by head, by direction * theta.
-void Turn(const RopeParams& rope, int n_head, int head_dim, double position, double direction, double* row) {
+}  // namespace
+
+void TurnKeys(const RopeParams& rope, int n_head, int head_dim, double position, double direction, double* row) {
   if (rope.pairing == RopePairing::kNone) return;
   for (int h = 0; h < n_head; ++h) {
     for (int i = 0; i < rope.rotary_dim / 2; ++i) {
@@ -50,8 +51,6 @@ void Turn(const RopeParams& rope, int n_head, int head_dim, double position, dou
     }
   }
 }
-
-}  // namespace
 
 TestSet::TestSet(int n_head_kv, int head_dim, RopeParams rope, WeightType type, uint32_t seed)
     : type_(type), random_(seed) {
@@ -152,7 +151,7 @@ std::vector<std::vector<double>> Oracle(const TestSet& set, const TestRows& rows
       const uint16_t* k = rows.anchor_k[a].data() + static_cast<std::size_t>(t) * kv;
       const uint16_t* v = rows.anchor_v[a].data() + static_cast<std::size_t>(t) * kv;
       for (int e = 0; e < kv; ++e) x.push_back(HalfToFloat(k[e]));
-      Turn(view.rope, view.n_head_kv, view.head_dim, rows.positions[t], -1.0, &x[x.size() - kv]);
+      TurnKeys(view.rope, view.n_head_kv, view.head_dim, rows.positions[t], -1.0, &x[x.size() - kv]);
       for (int e = 0; e < kv; ++e) x.push_back(HalfToFloat(v[e]));
     }
     for (int j = 0; j < d_out; ++j) z[j] = set.Bias(rows.group, j);
@@ -162,7 +161,7 @@ std::vector<std::vector<double>> Oracle(const TestSet& set, const TestRows& rows
     }
     for (std::size_t part = 0; part < out.size(); ++part) {
       double* row = &z[part * kv];
-      if (part % 2 == 0) Turn(view.rope, view.n_head_kv, view.head_dim, rows.positions[t], 1.0, row);
+      if (part % 2 == 0) TurnKeys(view.rope, view.n_head_kv, view.head_dim, rows.positions[t], 1.0, row);
       out[part].insert(out[part].end(), row, row + kv);
     }
   }

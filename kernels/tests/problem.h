@@ -67,6 +67,9 @@ double MaxError(const TestSet& set, const TestRows& rows);
 // The largest difference between the targets of two rebuilds of the same rows.
 double MaxDifference(const TestRows& a, const TestRows& b);
 
+// The oracles' rotation: one row of keys, head by head, by direction * theta.
+void TurnKeys(const RopeParams& rope, int n_head, int head_dim, double position, double direction, double* row);
+
 RopeParams Rope(RopePairing pairing, int rotary_dim, float base = 10000.0f);
 
 }  // namespace riskkv::kernels::test

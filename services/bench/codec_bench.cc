@@ -40,7 +40,9 @@ class Turn {
       if (received->units != levels->units) return absl::InternalError("the levels did not come back");
       r.reconstruct += Timed([&] { cells = codec_.Reconstruct(policy_, *received, scratch_); });
       RETURN_IF_ERROR(cells.status());
-      r.products += Timed([&] { codec_.OnlyProducts(block.range, scratch_); });
+      absl::Status multiplied;
+      r.products += Timed([&] { multiplied = codec_.OnlyProducts(block.range); });
+      RETURN_IF_ERROR(multiplied);
       r.coded_bytes += static_cast<int64_t>(bytes->size());
       r.ideal_bits += IdealBits(codec_, policy_, *levels);
     }

@@ -103,30 +103,62 @@ void Finish(const FinishArgs& args) {
   }
 }
 
+void Widen(const void* from, cudaDataType type, std::size_t n, std::vector<float>* to) {
+  to->resize(n);
+  if (type == CUDA_R_16F) {
+    HalfToFloat(static_cast<const uint16_t*>(from), to->data(), n);
+  } else {
+    std::memcpy(to->data(), from, n * sizeof(float));
+  }
+}
+
 struct Product {
+  bool transposed;
   int m, n, k;
-  const uint16_t* a;
+  const void* a;
   int lda;
-  const uint16_t* b;
+  const void* b;
   int ldb;
+  cudaDataType type;  // of a and b
+  float beta;
   float* c;
   int ldc;
+  // a as column-major [m, k], lda m.
+  std::vector<float> Plain() const {
+    std::vector<float> wide, plain(static_cast<std::size_t>(k) * m);
+    Widen(a, type, static_cast<std::size_t>(transposed ? m : k) * lda, &wide);
+    for (int p = 0; p < k; ++p) {
+      for (int i = 0; i < m; ++i) {
+        plain[static_cast<std::size_t>(p) * m + i] =
+            transposed ? wide[static_cast<std::size_t>(i) * lda + p] : wide[static_cast<std::size_t>(p) * lda + i];
+      }
+    }
+    return plain;
+  }
   void Run() const {
-    std::vector<float> wide(static_cast<std::size_t>(k) * lda), x(k);
-    HalfToFloat(a, wide.data(), wide.size());
+    const std::vector<float> plain = Plain();
+    std::vector<float> x;
+    Widen(b, type, static_cast<std::size_t>(n) * ldb, &x);
     for (int j = 0; j < n; ++j) {
-      HalfToFloat(b + static_cast<std::size_t>(j) * ldb, x.data(), x.size());
       float* column = c + static_cast<std::size_t>(j) * ldc;
-      std::fill_n(column, m, 0.0f);
+      // Not 0 * column: what was there may be no number.
+      for (int i = 0; i < m; ++i) column[i] = beta == 0.0f ? 0.0f : beta * column[i];
       for (int p = 0; p < k; ++p) {
-        const float* __restrict from = &wide[static_cast<std::size_t>(p) * lda];
-        for (int i = 0; i < m; ++i) column[i] += x[p] * from[i];
+        const float* __restrict from = &plain[static_cast<std::size_t>(p) * m];
+        const float factor = x[static_cast<std::size_t>(j) * ldb + p];
+        for (int i = 0; i < m; ++i) column[i] += factor * from[i];
       }
     }
   }
 };
 
 }  // namespace
+
+bool FakeLaunch(FakeStream* stream, std::function<void()> work) {
+  if (Fails()) return false;
+  Enqueue(stream, std::move(work));
+  return true;
+}
 
 Status CreateFakeCudaBackend(std::unique_ptr<Backend>* backend) { return CudaBackend::Create(backend); }
 void SetFakeDevice(FakeDevice device) { device_state = device; }
@@ -273,14 +305,17 @@ cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, std::s
 
 cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t) { return CUBLAS_STATUS_SUCCESS; }
 
-cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t, cublasOperation_t, int m, int n, int k,
-                            const void*, const void* a, cudaDataType type_a, int lda, const void* b,
-                            cudaDataType type_b, int ldb, const void*, void* c, cudaDataType type_c, int ldc,
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
+                            const void* alpha, const void* a, cudaDataType type_a, int lda, const void* b,
+                            cudaDataType type_b, int ldb, const void* beta, void* c, cudaDataType type_c, int ldc,
                             cublasComputeType_t, cublasGemmAlgo_t) {
   if (fake::Fails()) return CUBLAS_STATUS_EXECUTION_FAILED;
-  const bool types = type_a == CUDA_R_16F && type_b == CUDA_R_16F && type_c == CUDA_R_32F;
-  if (handle->workspace == nullptr || !types || lda < m || ldb < k || ldc < m) return CUBLAS_STATUS_INVALID_VALUE;
-  const fake::Product product{m, n, k, static_cast<const uint16_t*>(a), lda, static_cast<const uint16_t*>(b), ldb,
+  const bool transposed = op_a == CUBLAS_OP_T;
+  const bool types = type_a == type_b && type_c == CUDA_R_32F && op_b == CUBLAS_OP_N;
+  const bool sizes = lda >= (transposed ? k : m) && ldb >= k && ldc >= m;
+  if (handle->workspace == nullptr || !types || !sizes || *static_cast<const float*>(alpha) != 1.0f)
+    return CUBLAS_STATUS_INVALID_VALUE;
+  const fake::Product product{transposed, m,      n, k, a, lda, b, ldb, type_a, *static_cast<const float*>(beta),
                               static_cast<float*>(c), ldc};
   fake::Enqueue(handle->stream, [product] { product.Run(); });
   return CUBLAS_STATUS_SUCCESS;

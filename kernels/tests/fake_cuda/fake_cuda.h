@@ -4,11 +4,17 @@
 #ifndef RISKKV_KERNELS_TESTS_FAKE_CUDA_FAKE_CUDA_H_
 #define RISKKV_KERNELS_TESTS_FAKE_CUDA_FAKE_CUDA_H_
 
+#include <functional>
 #include <memory>
 
 #include "kernels/backend.h"
 
+struct FakeStream;
+
 namespace riskkv::kernels::test {
+
+// A launch, for the files that play kernels: false when it is the call that fails, else the work is enqueued.
+bool FakeLaunch(FakeStream* stream, std::function<void()> work);
 
 // The CUDA backend on the fake device.
 Status CreateFakeCudaBackend(std::unique_ptr<Backend>* backend);

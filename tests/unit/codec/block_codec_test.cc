@@ -115,6 +115,37 @@ TEST(BlockCodec, ASecondMoveFindsTheSameIndices) {
   EXPECT_EQ(second.units, first.units);
 }
 
+// The weights lie on the backend that was passed, as long as the codec lives and no longer.
+TEST(BlockCodec, ABackendThatWasPassedHoldsTheWeightsAndGetsThemBack) {
+  const KvLayout layout = SmallLayout();
+  std::unique_ptr<kernels::Backend> backend;
+  ASSERT_TRUE(kernels::CreateBackend(kernels::BackendChoice::kCpu, 2, &backend).ok());
+  ASSERT_OK_AND_ASSIGN(CodecWeights weights, FitWeights(layout, PairPlan(layout.n_layer)));
+  ASSERT_OK_AND_ASSIGN(auto codec, BlockCodec::Create(layout, std::move(weights), backend.get()));
+  ASSERT_OK_AND_ASSIGN(const auto own, FittedCodec(layout));
+  ASSERT_OK_AND_ASSIGN(const CodedPolicy policy, codec->MakePolicy(0.25f));
+  const KvBlock block = SyntheticCache(layout, {5, 90}, 3);
+  CodecScratch scratch;
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, codec->Encode(policy, block, scratch));
+  ASSERT_OK_AND_ASSIGN(const std::string from_own, own->Encode(policy, block, scratch));
+  EXPECT_EQ(bytes, from_own);
+  constexpr kernels::CodecHandle kFirst = 1;
+  EXPECT_TRUE(backend->codec().Multiply(kFirst, 0, 1).ok());
+  codec.reset();
+  EXPECT_EQ(backend->codec().Multiply(kFirst, 0, 1).code(), kernels::Code::kNotFound);
+}
+
+TEST(BlockCodec, LevelsOfAnotherSizeAreRefusedWithBothSizes) {
+  const KvLayout layout = SmallLayout();
+  ASSERT_OK_AND_ASSIGN(const auto codec, FittedCodec(layout));
+  ASSERT_OK_AND_ASSIGN(const CodedPolicy policy, codec->MakePolicy(0.25f));
+  CodecScratch scratch;
+  ASSERT_OK_AND_ASSIGN(QuantisedBlock levels, codec->Quantise(policy, SyntheticCache(layout, {0, 10}, 3), scratch));
+  levels.units[1].pop_back();
+  EXPECT_THAT(codec->Reconstruct(policy, levels, scratch),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("coded unit 1: 479 levels, wanted 480")));
+}
+
 TEST(BlockCodec, AFlippedBitAnywhereAndEveryTruncationIsRefused) {
   const KvLayout layout = SmallLayout(6, 1, 4);
   ASSERT_OK_AND_ASSIGN(const auto codec, FittedCodec(layout));
