@@ -27,10 +27,12 @@ class PreRopeBlock {
   }
 };
 
-// INVALID_ARGUMENT when the block is not one of the layout.
+// Keys turned back by their own positions, each rotated pair (a, b) of a head at position p:
+//   a' = a cos t + b sin t,  b' = b cos t - a sin t,  t = p freq_scale freq_base^(-2i / rotary_dim) / freq_factors[i]
+// (kernels/backend.h, RopeParams); values widened. INVALID_ARGUMENT when the block is not one of the layout.
 absl::StatusOr<PreRopeBlock> UndoRope(const KvLayout& layout, const KvBlock& block);
 
-// The other way: keys rotated at their own positions again, everything rounded to fp16. INVALID_ARGUMENT when the
+// The other way, a = a' cos t - b' sin t, b = b' cos t + a' sin t: keys rotated at their own positions again, everything rounded to fp16. INVALID_ARGUMENT when the
 // sizes do not fit, OUT_OF_RANGE when an element does not fit fp16.
 absl::StatusOr<KvBlock> RedoRope(const KvLayout& layout, PreRopeBlock rows);
 

@@ -38,7 +38,8 @@ class GroupFitter {
   int64_t held_out_rows() const;
 
   // For each group: lambda by the held-out error of a fit on the fit windows, then a last fit with it on all
-  // windows. INVALID_ARGUMENT with fewer rows than features, naming both numbers.
+  // windows (ridge.h). X [rows, 2 kv |anchors|] and labels [rows, 2 kv |targets|] are GatherColumns of anchors and targets;
+  // held_out_error = sum |y - X B - d|^2 / sum |y - mean y|^2 over the held-out rows, all columns. INVALID_ARGUMENT with fewer rows than features, naming both numbers.
   absl::StatusOr<std::vector<FittedGroup>> Solve(const std::vector<double>& grid) const;
 
  private:

@@ -33,6 +33,8 @@ class UploadedSet {
 // The layers a source ships under a profile, tokens between the ends: all but the omitted ones.
 std::vector<int> ShippedLayers(const PredictorSet& set, const Profile& profile);
 
+// For each omitted group Z = X B + d in fp32: X [tokens, 2 kv |anchors|] from the shipped anchors (keys before RoPE), Z [tokens,
+// 2 kv |targets|]; predicted keys rotated at their own positions, then all rounded to fp16.
 // `shipped` holds exactly ShippedLayers over some token range; the result holds all layers over it, shipped
 // rows bit for bit, omitted ones rebuilt (design.md 2, "Online"). INVALID_ARGUMENT names what is missing.
 absl::StatusOr<KvBlock> RebuildBlock(kernels::Backend& backend, kernels::SetHandle handle,

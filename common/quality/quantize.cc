@@ -12,7 +12,6 @@ namespace riskkv {
 namespace {
 
 constexpr QuantFormat kInt8{8, false};
-constexpr QuantFormat kInt4{4, true};
 constexpr int64_t kHalfBytes = 2;
 
 float ToHalfAndBack(float x) { return kernels::HalfToFloat(kernels::FloatToHalf(x)); }
@@ -79,26 +78,28 @@ int64_t Int8Bytes(const KvLayout& layout, int64_t tokens, std::size_t layers) {
   return static_cast<int64_t>(layers) * 2 * tokens * layout.n_head_kv * QuantGroupBytes(kInt8, layout.head_dim);
 }
 
-absl::Status QuantiseInt4(const KvLayout& layout, TokenRange range, const std::vector<int>& layers, int group,
-                          KvBlock& block) {
-  if (group < 1) return absl::InvalidArgumentError(fmt::format("int4 in groups of {}", group));
+absl::Status QuantiseLowBits(const KvLayout& layout, TokenRange range, const std::vector<int>& layers,
+                             const LowBits& format, KvBlock& block) {
+  if (format.group < 1 || format.bits < 1 || format.bits > 8)
+    return absl::InvalidArgumentError(fmt::format("{} bits in groups of {}", format.bits, format.group));
+  const QuantFormat numbers{format.bits, true};
+  const std::size_t group = static_cast<std::size_t>(format.group);
   ASSIGN_OR_RETURN(const KvBlock part, Slice(block, range, layers));
   ASSIGN_OR_RETURN(PreRopeBlock rows, UndoRope(layout, part));
   const std::size_t kv = static_cast<std::size_t>(rows.kv), tokens = static_cast<std::size_t>(range.size());
   for (int i = 0; i < static_cast<int>(layers.size()); ++i) {
-    for (std::size_t c = 0; c < kv; ++c)
-      QuantiseRun(kInt4, tokens, kv, static_cast<std::size_t>(group), rows.rows(i, 0) + c);
-    for (std::size_t t = 0; t < tokens; ++t)
-      QuantiseRun(kInt4, kv, 1, static_cast<std::size_t>(group), rows.rows(i, 1) + t * kv);
+    for (std::size_t c = 0; c < kv; ++c) QuantiseRun(numbers, tokens, kv, group, rows.rows(i, 0) + c);
+    for (std::size_t t = 0; t < tokens; ++t) QuantiseRun(numbers, kv, 1, group, rows.rows(i, 1) + t * kv);
   }
   ASSIGN_OR_RETURN(const KvBlock decoded, RedoRope(layout, rows));
   PutBack(decoded, block);
   return absl::OkStatus();
 }
 
-int64_t Int4Bytes(const KvLayout& layout, int64_t tokens, std::size_t layers, int group) {
-  const int64_t keys = layout.kv() * RunBytes(kInt4, tokens, group);
-  const int64_t values = tokens * RunBytes(kInt4, layout.kv(), group);
+int64_t LowBitsBytes(const KvLayout& layout, int64_t tokens, std::size_t layers, const LowBits& format) {
+  const QuantFormat numbers{format.bits, true};
+  const int64_t keys = layout.kv() * RunBytes(numbers, tokens, format.group);
+  const int64_t values = tokens * RunBytes(numbers, layout.kv(), format.group);
   return static_cast<int64_t>(layers) * (keys + values);
 }
 

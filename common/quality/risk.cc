@@ -92,7 +92,8 @@ absl::StatusOr<KvBlock> RiskMeter::ExactCells(std::size_t window) {
 }
 
 // One window's NLL under a cache: kept, or scored and kept.
-absl::StatusOr<std::vector<float>> RiskMeter::Score(std::size_t window, const std::string& key, const CacheFn& cache) {
+absl::StatusOr<std::vector<float>> RiskMeter::Score(std::size_t window, const std::string& key,
+                                                    const WindowCacheFn& cache) {
   RETURN_IF_ERROR(progress_.Check());
   const std::string name = ResultKey("nll", fmt::format("{} | {}", ids_[window], key));
   const std::size_t horizon = static_cast<std::size_t>(windows_.shape.horizon);
@@ -101,7 +102,7 @@ absl::StatusOr<std::vector<float>> RiskMeter::Score(std::size_t window, const st
     return kept;
   }
   ASSIGN_OR_RETURN(const KvBlock exact, ExactCells(window));
-  ASSIGN_OR_RETURN(const KvBlock block, cache(exact));
+  ASSIGN_OR_RETURN(const KvBlock block, cache(window, exact));
   ASSIGN_OR_RETURN(std::vector<float> nll, scorer_.Score(block, windows_.windows[window], windows_.shape));
   RETURN_IF_ERROR(PutFloats(store_, name, nll));
   progress_.Step();
@@ -111,7 +112,7 @@ absl::StatusOr<std::vector<float>> RiskMeter::Score(std::size_t window, const st
 absl::Status RiskMeter::Prepare() {
   if (exact_.size() == windows_.windows.size()) return absl::OkStatus();
   progress_.Begin(fmt::format("{}: exact", split_), static_cast<int>(windows_.windows.size() - exact_.size()));
-  const CacheFn same = [](const KvBlock& exact) -> absl::StatusOr<KvBlock> { return exact; };
+  const WindowCacheFn same = [](std::size_t, const KvBlock& exact) -> absl::StatusOr<KvBlock> { return exact; };
   for (std::size_t i = exact_.size(); i < windows_.windows.size(); ++i) {
     ASSIGN_OR_RETURN(std::vector<float> nll, Score(i, "exact", same));
     exact_.push_back(std::move(nll));
@@ -127,6 +128,11 @@ double RiskMeter::exact_nll() const {
 
 absl::StatusOr<Measurement> RiskMeter::MeasureCache(const std::string& key, const std::string& label,
                                                     const CacheFn& cache) {
+  return MeasureWindows(key, label, [&cache](std::size_t, const KvBlock& exact) { return cache(exact); });
+}
+
+absl::StatusOr<Measurement> RiskMeter::MeasureWindows(const std::string& key, const std::string& label,
+                                                      const WindowCacheFn& cache) {
   RETURN_IF_ERROR(Prepare());
   if (auto it = measured_.find(key); it != measured_.end()) return it->second;
   progress_.Begin(fmt::format("{}: {}", split_, label), static_cast<int>(windows_.windows.size()));

@@ -25,21 +25,23 @@ namespace riskkv {
 // empty.
 TokenRange RebuiltRange(const EndsPolicy& ends, int64_t cells);
 
-// Bytes of a cache of `cells` cells, and what a source ships of it under a profile.
+// Bytes of a cache of `cells` cells, cells * n_layer * 2 * kv * 2, and what a source ships of it under a profile: the
+// same less |RebuiltRange| * omitted layers * 2 * kv * 2.
 int64_t FullBytes(const KvLayout& layout, int64_t cells);
 int64_t SentBytes(const KvLayout& layout, const Profile& profile, int64_t cells);
 
-// What a destination decodes from: `exact` (all layers, from position 0) with the profile's omitted layers
-// rebuilt outside the ends.
+// What a destination decodes from, [n_layer][K|V][cells][kv] in fp16: `exact` (all layers, from position 0) with the
+// profile's omitted layers rebuilt outside the ends.
 absl::StatusOr<KvBlock> RebuildCache(kernels::Backend& backend, kernels::SetHandle handle,
                                      const PredictorSet& set, const Profile& profile, const KvBlock& exact);
 
 // A profile for measuring: these groups, not gated.
 Profile CandidateProfile(const PredictorSet& set, const std::vector<int>& groups, const EndsPolicy& ends);
 
+// NLL = -(1/horizon) sum over the scored tokens t of log p(token t | cache, tokens before t), nats per token.
 struct WindowNll {
   int article = 0;
-  double exact = 0, rebuilt = 0;  // mean nats per scored token
+  double exact = 0, rebuilt = 0;  // under the exact and under the other cache
   double delta() const { return rebuilt - exact; }
 };
 
@@ -51,6 +53,9 @@ struct Measurement {
 
 // The cache a destination decodes from, given the exact one (all layers, cells from 0), both of the same cells.
 using CacheFn = std::function<absl::StatusOr<KvBlock>(const KvBlock& exact)>;
+
+// The same where it matters which window it is.
+using WindowCacheFn = std::function<absl::StatusOr<KvBlock>(std::size_t window, const KvBlock& exact)>;
 
 // Measures caches over one window set. Everything computed is kept in the store under keys that name the model, the tokens and
 // the cache, and is not computed again, here or in a later process: exact cells and NLL of a window, NLL of each cache.
@@ -65,6 +70,8 @@ class RiskMeter {
   absl::Status Prepare();
   // `key` must say all that `cache` depends on beside the exact cells; `label` is for progress lines.
   absl::StatusOr<Measurement> MeasureCache(const std::string& key, const std::string& label, const CacheFn& cache);
+  absl::StatusOr<Measurement> MeasureWindows(const std::string& key, const std::string& label,
+                                             const WindowCacheFn& cache);
   // The profile's groups rebuilt, its ends exact.
   absl::StatusOr<Measurement> Measure(kernels::Backend& backend, kernels::SetHandle handle,
                                       const PredictorSet& set, const Profile& profile);
@@ -75,7 +82,7 @@ class RiskMeter {
   const std::string& window_id(std::size_t window) const { return ids_[window]; }
 
  private:
-  absl::StatusOr<std::vector<float>> Score(std::size_t window, const std::string& key, const CacheFn& cache);
+  absl::StatusOr<std::vector<float>> Score(std::size_t window, const std::string& key, const WindowCacheFn& cache);
 
   WindowScorer scorer_;
   const KvLayout layout_;

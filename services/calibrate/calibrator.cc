@@ -7,6 +7,7 @@
 #include "fmt/ranges.h"
 #include "services/calibrate/calibrator_work.h"
 #include "services/calibrate/provenance.h"
+#include "services/calibrate/window_refs.h"
 
 namespace riskkv::calibrate {
 namespace {
@@ -27,13 +28,6 @@ std::vector<bool> HeldOut(const WindowSet& set) {
   }
   if (std::find(held.begin(), held.end(), true) == held.end() && held.size() > 1) held.back() = true;
   return held;
-}
-
-std::vector<WindowRef> RefsOf(const WindowSet& set, const TextFile& file) {
-  std::vector<WindowRef> refs;
-  for (const Window& w : set.windows)
-    refs.push_back({w.article, file.articles[static_cast<std::size_t>(w.article)].title, w.index});
-  return refs;
 }
 
 }  // namespace
@@ -63,6 +57,7 @@ absl::StatusOr<CalibrationResult> Calibrator::Run(const Splits& splits) {
   work.start = clock_.Monotonic();
   ASSIGN_OR_RETURN(work.store, OpenResultStore(options_.work_dir, options_.temp_dir));
   RETURN_IF_ERROR(PrepareLayouts(work));
+  RETURN_IF_ERROR(OpenCoded(work));
   RETURN_IF_ERROR(Cut(splits, work));
   if (options_.seconds > 0) RETURN_IF_ERROR(FitTheTime(splits, work));
   if (work.fit.windows.size() < 2) {
@@ -104,7 +99,17 @@ int Calibrator::PlannedSteps(const Work& work) const {
     steps += confirm * (options_.report.empty() ? static_cast<int>(options_.epsilons.size()) : groups);
     if (options_.report.empty()) return steps;
   }
-  return steps + (confirm > 0 ? confirm : select) * kReportScorings;
+  return steps + (confirm > 0 ? confirm : select) * FrontierScorings(work.coded.get());
+}
+
+// Before anything long, so that a set that does not fit is named at once.
+absl::Status Calibrator::OpenCoded(Work& work) {
+  if (options_.report.empty() || options_.coded_set.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const auto set, PredictorSet::Open(options_.coded_set));
+  RETURN_IF_ERROR(set->CheckModel(engine_.facts().fingerprint));
+  ASSIGN_OR_RETURN(CodedSource source, OpenCodedSource(*set));
+  work.coded = std::make_unique<CodedSource>(std::move(source));
+  return absl::OkStatus();
 }
 
 absl::Status Calibrator::PrepareLayouts(Work& work) {
@@ -159,8 +164,8 @@ absl::Status Calibrator::Finish(const Splits& splits, Work& work) {
   r.articles = {work.fit.articles, work.select.articles, work.confirm.articles};
   r.available = {work.fit.available, work.select.available, work.confirm.available};
   r.shape = options_.shape;
-  r.select_windows = RefsOf(work.select, splits.select);
-  if (splits.confirm) r.confirm_windows = RefsOf(work.confirm, *splits.confirm);
+  r.select_windows = WindowRefs(engine_, work.select, splits.select);
+  if (splits.confirm) r.confirm_windows = WindowRefs(engine_, work.confirm, *splits.confirm);
   r.hidden_width = engine_.facts().n_embd;
   r.exact_nll = work.select_meter->exact_nll();
   r.fitted = std::move(layout.fitted);

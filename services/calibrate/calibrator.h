@@ -43,6 +43,7 @@ class Calibrator {
   absl::Status Cut(const Splits& splits, Work& work);
   absl::Status CutScored(const Splits& splits, Work& work);
   absl::Status PrepareLayouts(Work& work);
+  absl::Status OpenCoded(Work& work);
   absl::Status Finish(const Splits& splits, Work& work);
   int PlannedSteps(const Work& work) const;
 

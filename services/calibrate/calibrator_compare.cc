@@ -1,10 +1,10 @@
 // What a report has beside the calibration: every prefix on the held windows, rivals, weight types, layouts, Table II.
 #include <algorithm>
-#include <set>
 
 #include "common/base/status.h"
 #include "fmt/format.h"
 #include "services/calibrate/calibrator_work.h"
+#include "services/calibrate/frontier.h"
 
 namespace riskkv::calibrate {
 namespace {
@@ -13,17 +13,6 @@ std::vector<PairedDelta> DeltasOf(const Measurement& m) {
   std::vector<PairedDelta> deltas;
   for (const WindowNll& w : m.windows) deltas.push_back({w.article, w.delta()});
   return deltas;
-}
-
-// The topologies of interest along a path: what the budgets got, half of the groups and all of them.
-std::set<std::vector<int>> Landmarks(const RiskPath& path, const std::vector<BudgetResult>& budgets) {
-  std::set<std::vector<int>> marks;
-  for (const BudgetResult& b : budgets) {
-    if (!b.groups.empty()) marks.insert(b.groups);
-  }
-  marks.insert(path.prefixes[(path.prefixes.size() - 1) / 2].groups);
-  marks.insert(path.prefixes.back().groups);
-  return marks;
 }
 
 // The largest topology that a budget got; all groups of the path when none got any.
@@ -58,23 +47,20 @@ absl::Status Calibrator::Compare(const Splits& splits, Work& work) {
 }
 
 absl::Status Calibrator::ComparePolicies(Work& work, LayoutRun& layout, RiskMeter& meter) {
-  std::vector<PolicyResult>& out = work.result.comparison.policies;
-  const PolicyContext context{backend_, layout.uploaded->handle(), *layout.trial, options_.ends,
-                              WindowScorer::HistoryCells(options_.shape)};
   MeasurementMap& measured = work.confirm_meter ? layout.confirm : layout.select;
+  std::vector<std::vector<int>> path, admitted;
   for (const Candidate& c : layout.path.prefixes) {
     if (absl::StatusOr<RiskStats> stats = Measure(layout, meter, measured, c.groups); !stats.ok()) return stats.status();
-    out.push_back({OmissionPolicy(context, c.groups), measured.at(GroupsKey(c.groups))});
+    path.push_back(c.groups);
   }
-  std::vector<CachePolicy> rivals = {Int8Policy(context), Int4Policy(context, 32), Int4Policy(context, 64)};
-  for (const std::vector<int>& groups : Landmarks(layout.path, layout.budgets))
-    rivals.push_back(Int8OmissionPolicy(context, groups));
-  for (CachePolicy& policy : rivals) {
-    ASSIGN_OR_RETURN(Measurement m, meter.MeasureCache(policy.key, policy.name, policy.decode));
-    out.push_back({std::move(policy), std::move(m)});
-  }
-  // They point at what ends with this run.
-  for (PolicyResult& r : out) r.policy.decode = nullptr;
+  for (const BudgetResult& b : layout.budgets) admitted.push_back(b.groups);
+  const PolicyContext context{backend_,
+                              layout.uploaded->handle(),
+                              *layout.trial,
+                              {options_.ends, false},
+                              WindowScorer::HistoryCells(options_.shape)};
+  ASSIGN_OR_RETURN(work.result.comparison.policies,
+                   MeasureFrontier({meter, *work.store, context, path, Landmarks(path, admitted), work.coded.get()}));
   return absl::OkStatus();
 }
 

@@ -74,7 +74,8 @@ absl::Status Calibrator::FitTheTime(const Splits& splits, Work& work) {
   input.seconds = options_.seconds - absl::ToDoubleSeconds(clock_.Monotonic() - work.start);
   input.rates = work.rates;
   input.groups = static_cast<int>(layout.groups.size());
-  input.budgets = options_.report.empty() ? static_cast<int>(options_.epsilons.size()) : input.groups + kReportScorings;
+  input.budgets = options_.report.empty() ? static_cast<int>(options_.epsilons.size())
+                                          : input.groups + FrontierScorings(work.coded.get());
   // A sixth is held out, and a fit wants some more rows than features.
   input.min_fit = 2 + work.widest * 3 / 2 / work.rows_per_window;
   auto available = [&] {

@@ -11,6 +11,7 @@
 #include "common/predictor/rebuild.h"
 #include "common/quality/result_store.h"
 #include "services/calibrate/calibrator.h"
+#include "services/calibrate/frontier.h"
 #include "services/calibrate/plan.h"
 
 namespace riskkv::calibrate {
@@ -38,13 +39,11 @@ struct Calibrator::Work {
   int widest = 0;  // d_in of the widest group
   int rows_per_window = 1;
   std::unique_ptr<ResultStore> store;
+  std::unique_ptr<CodedSource> coded;                      // of options.coded_set; null without
   std::unique_ptr<RiskMeter> select_meter, confirm_meter;  // no confirm_meter without a confirmation split
   Rates rates;
   absl::Duration start;
 };
-
-// Scorings of a confirmation window that a report adds to those of the path.
-inline constexpr int kReportScorings = 8;
 
 // Weights of a set by the name of its option, "fp32" or "fp16".
 inline kernels::WeightType WeightTypeOf(const std::string& dtype) {

@@ -2,13 +2,16 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 
 #include "absl/strings/numbers.h"
 #include "common/base/status.h"
 #include "common/codec/codec_section.h"
+#include "common/kv/convert.h"
 #include "fmt/format.h"
 #include "services/calibrate/coded_calibrator.h"
 #include "services/calibrate/coded_commands.h"
+#include "services/calibrate/coded_report.h"
 #include "services/calibrate/commands.h"
 #include "services/calibrate/engine_factory.h"
 #include "services/calibrate/interrupt.h"
@@ -53,6 +56,21 @@ void PrintCalibration(const CodedCalibration& c, const std::string& path, bool j
   for (const CodedProfile& p : c.int8_profiles) PrintPoint(p);
 }
 
+// The frontier of the finished set, and its page.
+absl::Status ReportCoded(Engine& engine, const CalibrateOptions& options, const Splits& splits,
+                         const CodedCalibration& result, Progress& progress) {
+  std::unique_ptr<kernels::Backend> backend;
+  RETURN_IF_ERROR(ToAbsl(kernels::CreateBackend(kernels::BackendChoice::kCpu, options.engine.threads, &backend)));
+  ASSIGN_OR_RETURN(const CodedComparison comparison,
+                   CompareCoded(engine, *backend, options, splits, *result.set, progress));
+  RETURN_IF_ERROR(progress.Check());
+  ASSIGN_OR_RETURN(const std::string missing,
+                   WriteCodedReport({options, splits, result, comparison, engine.facts()}, options.report));
+  if (!missing.empty()) fmt::print(stderr, "riskkv calibrate: {}\n", missing);
+  if (!options.json) fmt::print("report: {}\n", (std::filesystem::path(options.report) / "index.html").string());
+  return absl::OkStatus();
+}
+
 absl::Status CalibrateCoded(const CalibrateOptions& asked) {
   CalibrateOptions options = asked;
   options.engine.threads = ResolveThreads(options.engine.threads);
@@ -67,12 +85,14 @@ absl::Status CalibrateCoded(const CalibrateOptions& asked) {
   RealClock clock;
   InterruptGuard guard(*engine);
   ProgressLine progress(clock);
-  CodedCalibrator calibrator(*engine, base.get(), options, progress);
-  ASSIGN_OR_RETURN(const CodedCalibration result, calibrator.Run(splits));
+  // The calibrator ends here: its work folder is the report's next.
+  ASSIGN_OR_RETURN(const CodedCalibration result,
+                   CodedCalibrator(*engine, base.get(), options, progress).Run(splits));
   RETURN_IF_ERROR(progress.Check());
   ASSIGN_OR_RETURN(const std::string path, WritePredictorSet(result.bytes, options.out));
   PrintCalibration(result, path, options.json);
-  return absl::OkStatus();
+  // The set is there whatever happens to the report.
+  return options.report.empty() ? absl::OkStatus() : ReportCoded(*engine, options, splits, result, progress);
 }
 
 absl::StatusOr<CodedProfile> ChooseProfile(const PredictorSet& set, const BlockCodec& codec,

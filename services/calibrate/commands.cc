@@ -79,6 +79,8 @@ void AddCalibrateCommand(CLI::App& app, int* exit_code) {
   c->add_option("--resamples", o->resamples, "of the bootstrap");
   c->add_option("--report", o->report,
                 "folder for report.json, tables as CSV and index.html: rivals, weight types, layouts, gates (more scoring)");
+  c->add_option("--coded-set", o->coded_set,
+                "a set with a codec, which the report shows beside omission and the rivals");
   c->add_option("--report-history", o->histories,
                 "other lengths of history that the report measures what was admitted at, e.g. 128,2048")
       ->delimiter(',')

@@ -40,6 +40,7 @@ struct CalibrateOptions {
   std::string work_dir;  // results kept for a later run; "": kept in a temporary file
   std::string temp_dir;  // of that temporary file; "": the system's
   std::string report;    // folder of the report; "": none
+  std::string coded_set;       // a report compares the codec in this set's file; "": none
   std::vector<int> histories;  // other lengths of history that a report measures what was admitted at
   int trials = 1000;     // of Table II
   bool json = false;

@@ -9,6 +9,7 @@
 #include "common/predictor/mapped_file.h"
 #include "common/predictor/set_json.h"
 #include "fmt/format.h"
+#include "services/calibrate/frontier_report.h"
 #include "services/calibrate/tables.h"
 
 namespace riskkv::calibrate {
@@ -16,43 +17,18 @@ namespace {
 
 using nlohmann::json;
 
-json MeasurementJson(const Measurement& m) {
-  json windows = json::array();
-  for (const WindowNll& w : m.windows)
-    windows.push_back({{"article", w.article}, {"exact", w.exact}, {"rebuilt", w.rebuilt}, {"delta", w.delta()}});
-  return {{"stats", ToJson(m.stats)}, {"windows", std::move(windows)}, {"delta_by_token", m.delta_by_token}};
-}
-
 json MeasurementsJson(const MeasurementMap& map) {
   json j = json::object();
   for (const auto& [groups, m] : map) j[groups] = MeasurementJson(m);
   return j;
 }
 
-json WindowRefsJson(const std::vector<WindowRef>& refs) {
-  json j = json::array();
-  for (const WindowRef& r : refs) j.push_back({{"article", r.article}, {"title", r.title}, {"index", r.index}});
-  return j;
-}
-
-json SplitJsonOf(const TextFile& file, int windows, int articles, int available) {
-  json digests = json::array();
-  for (const Article& a : file.articles) digests.push_back({{"title", a.title}, {"sha256", a.digest}});
-  return {{"file", std::filesystem::path(file.path).filename().string()},
-          {"sha256", file.digest},
-          {"windows", windows},
-          {"windows_available", available},
-          {"articles", articles},
-          {"articles_repeated", file.repeated},
-          {"articles_in_file", std::move(digests)}};
-}
-
 json SplitsJson(const ReportInput& in) {
   const CalibrationResult& r = in.result;
-  json j = {{"fit", SplitJsonOf(in.splits.fit, r.windows.fit, r.articles.fit, r.available.fit)},
-            {"select", SplitJsonOf(in.splits.select, r.windows.select, r.articles.select, r.available.select)}};
+  json j = {{"fit", TextSplitJson(in.splits.fit, r.windows.fit, r.articles.fit, r.available.fit)},
+            {"select", TextSplitJson(in.splits.select, r.windows.select, r.articles.select, r.available.select)}};
   if (in.splits.confirm)
-    j["confirm"] = SplitJsonOf(*in.splits.confirm, r.windows.confirm, r.articles.confirm, r.available.confirm);
+    j["confirm"] = TextSplitJson(*in.splits.confirm, r.windows.confirm, r.articles.confirm, r.available.confirm);
   return j;
 }
 
@@ -76,23 +52,6 @@ json BudgetsJson(const std::vector<BudgetResult>& budgets) {
   json j = json::array();
   for (const BudgetResult& b : budgets)
     j.push_back({{"epsilon", b.epsilon}, {"gate", GateName(b.gate)}, {"profile", b.profile}, {"groups", b.groups}});
-  return j;
-}
-
-json PoliciesJson(const std::vector<PolicyResult>& policies) {
-  json j = json::array();
-  for (const PolicyResult& p : policies) {
-    json one = MeasurementJson(p.measurement);
-    one.update({{"name", p.policy.name},
-                {"groups_omitted", p.policy.groups},
-                {"ends", {p.policy.ends.first, p.policy.ends.last}},
-                {"sent_bytes", p.policy.sent_bytes},
-                {"full_bytes", p.policy.full_bytes},
-                {"sent_bytes_between_ends", p.policy.middle_sent},
-                {"full_bytes_between_ends", p.policy.middle_full},
-                {"perplexity_change", PerplexityChange(p.measurement.stats.mean)}});
-    j.push_back(std::move(one));
-  }
   return j;
 }
 
@@ -156,7 +115,60 @@ json TableJson(const ReportInput& in) {
   return {{"I", std::move(one)}, {"II", TrialsJson(in.result.comparison.trials)}, {"III", std::move(three)}};
 }
 
+// Errors of rebuilt layers on held-out tokens, and the bounds above which a destination refuses.
+json ProbeJson(const PredictorSet& set) {
+  json layers = json::array();
+  for (std::size_t g = 0; g < set.groups().size(); ++g) {
+    for (const LayerCalibration& l : set.groups()[g].layers) {
+      for (const auto& [part, e, bound] : {std::tuple{"K", &l.k, l.k_bound}, std::tuple{"V", &l.v, l.v_bound}}) {
+        layers.push_back({{"group", g},
+                          {"layer", l.layer},
+                          {"part", part},
+                          {"mean", e->mean},
+                          {"p50", e->p50},
+                          {"p90", e->p90},
+                          {"p99", e->p99},
+                          {"refused_above", bound}});
+      }
+    }
+  }
+  const ProbePolicy& p = set.info().probe;
+  return {{"false_alarm", p.false_alarm},
+          {"margin", p.margin},
+          {"tokens_per_block", p.tokens_per_block},
+          {"block_tokens", p.block_tokens},
+          {"layers", std::move(layers)}};
+}
+
 }  // namespace
+
+nlohmann::json MeasurementJson(const Measurement& m) {
+  json windows = json::array();
+  for (const WindowNll& w : m.windows)
+    windows.push_back({{"article", w.article}, {"exact", w.exact}, {"rebuilt", w.rebuilt}, {"delta", w.delta()}});
+  return {{"stats", ToJson(m.stats)}, {"windows", std::move(windows)}, {"delta_by_token", m.delta_by_token}};
+}
+
+nlohmann::json WindowRefsJson(const std::vector<WindowRef>& refs) {
+  json j = json::array();
+  for (const WindowRef& r : refs) {
+    j.push_back(
+        {{"article", r.article}, {"title", r.title}, {"index", r.index}, {"before", r.before}, {"after", r.after}});
+  }
+  return j;
+}
+
+nlohmann::json TextSplitJson(const TextFile& file, int windows, int articles, int available) {
+  json digests = json::array();
+  for (const Article& a : file.articles) digests.push_back({{"title", a.title}, {"sha256", a.digest}});
+  return {{"file", std::filesystem::path(file.path).filename().string()},
+          {"sha256", file.digest},
+          {"windows", windows},
+          {"windows_available", available},
+          {"articles", articles},
+          {"articles_repeated", file.repeated},
+          {"articles_in_file", std::move(digests)}};
+}
 
 double PerplexityChange(double delta_nll) { return std::expm1(delta_nll); }
 
@@ -241,6 +253,7 @@ nlohmann::json ReportJson(const ReportInput& in) {
             {"probe_margin", in.options.probe_margin}}},
           {"splits", SplitsJson(in)},
           {"set", SetJson(*r.set)},
+          {"probe", ProbeJson(*r.set)},
           {"budgets", BudgetsJson(r.budgets)},
           {"order", r.path.order},
           {"exact_nll", {{"select", r.exact_nll}, {"confirm", r.exact_nll_confirm}}},
@@ -248,26 +261,23 @@ nlohmann::json ReportJson(const ReportInput& in) {
           {"measured", {{"select", MeasurementsJson(r.measured)}, {"confirm", MeasurementsJson(r.confirmed)}}},
           {"tables", TableJson(in)},
           {"compared_on", r.comparison.split},
-          {"rivals", PoliciesJson(r.comparison.policies)},
+          {"rivals", FrontierJson(r.comparison.policies)},
           {"weight_types", std::move(dtypes)},
           {"histories", HistoriesJson(r.comparison.histories)},
           {"layouts", LayoutsJson(r.comparison.layouts)},
           {"lambda", LambdaJson(r.fitted)},
-          {"time",
-           {{"seconds", r.time.total}, {"engine_seconds", r.time.engine}, {"engine_tokens", r.time.tokens}}}};
+          {"time", {{"seconds", r.time.total}, {"engine_seconds", r.time.engine}, {"engine_tokens", r.time.tokens}}}};
 }
 
-absl::StatusOr<std::string> WriteReport(const ReportInput& in, const std::string& folder) {
+absl::StatusOr<std::string> WriteReportFolder(
+    const std::string& folder, const std::map<std::string, std::string>& files, const std::vector<Plot>& plots,
+    const std::function<std::string(const std::map<std::string, std::string>& pictures)>& page) {
   namespace fs = std::filesystem;
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) return absl::InternalError(fmt::format("cannot make the folder {}: {}", folder, error.message()));
-  auto write = [&](const std::string& name, const std::string& bytes) {
-    return WriteFileAtomically((fs::path(folder) / name).string(), bytes);
-  };
-  RETURN_IF_ERROR(write("report.json", ReportJson(in).dump(1) + "\n"));
-  for (const auto& [name, table] : ReportTables(in)) RETURN_IF_ERROR(write(name, table));
-  const std::vector<Plot> plots = ReportPlots(in);
+  for (const auto& [name, bytes] : files)
+    RETURN_IF_ERROR(WriteFileAtomically((fs::path(folder) / name).string(), bytes));
   std::string missing;
   std::map<std::string, std::string> pictures;
   absl::StatusOr<std::map<std::string, std::string>> rendered = RenderPlots(plots, folder + "/plots");
@@ -278,8 +288,17 @@ absl::StatusOr<std::string> WriteReport(const ReportInput& in, const std::string
   } else {
     return rendered.status();
   }
-  RETURN_IF_ERROR(write("index.html", ReportPage(in, plots, pictures)));
+  RETURN_IF_ERROR(WriteFileAtomically((fs::path(folder) / "index.html").string(), page(pictures)));
   return missing;
+}
+
+absl::StatusOr<std::string> WriteReport(const ReportInput& in, const std::string& folder) {
+  std::map<std::string, std::string> files = ReportTables(in);
+  files["report.json"] = ReportJson(in).dump(1) + "\n";
+  const std::vector<Plot> plots = ReportPlots(in);
+  return WriteReportFolder(folder, files, plots, [&](const std::map<std::string, std::string>& pictures) {
+    return ReportPage(in, plots, pictures);
+  });
 }
 
 }  // namespace riskkv::calibrate

@@ -2,6 +2,7 @@
 #ifndef RISKKV_SERVICES_CALIBRATE_REPORT_H_
 #define RISKKV_SERVICES_CALIBRATE_REPORT_H_
 
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ struct ReportInput {
 // Writes report.json, table1.csv, table2.csv, table3.csv, rivals.csv, layouts.csv, requests.csv, index.html and, in plots/, each
 // plot's gnuplot script and picture. Returns "" or what the page lacks (plots, without gnuplot) and how to get it.
 absl::StatusOr<std::string> WriteReport(const ReportInput& input, const std::string& folder);
+
+// Pieces of report.json.
+nlohmann::json MeasurementJson(const Measurement& measurement);
+nlohmann::json WindowRefsJson(const std::vector<WindowRef>& refs);
+nlohmann::json TextSplitJson(const TextFile& file, int windows, int articles, int available);
 
 // report.json. Only "time" differs between two runs with the same seed.
 nlohmann::json ReportJson(const ReportInput& input);
@@ -56,6 +62,10 @@ std::vector<int> FocusGroups(const CalibrationResult& result);
 // Their measurement on the split that the report compares on; null when it was not taken.
 const Measurement* FocusMeasurement(const CalibrationResult& result, const std::vector<int>& groups);
 
+// Change of NLL of a table's row: names of the columns, and their values.
+const char* StatsHeader();
+std::string StatsFields(const RiskStats& stats);
+
 // CSV files by name.
 std::map<std::string, std::string> ReportTables(const ReportInput& input);
 
@@ -67,6 +77,11 @@ struct Plot {
   std::string script;
 };
 std::vector<Plot> ReportPlots(const ReportInput& input);
+// Writes the files, the plots and index.html, made from the pictures there are, into `folder`. Returns as WriteReport.
+absl::StatusOr<std::string> WriteReportFolder(
+    const std::string& folder, const std::map<std::string, std::string>& files, const std::vector<Plot>& plots,
+    const std::function<std::string(const std::map<std::string, std::string>& pictures)>& page);
+
 // Runs gnuplot in `folder` (made when it is not there), leaving NAME.gp and NAME.svg; the pictures by name. NOT_FOUND when
 // there is no gnuplot; INTERNAL with its words when it fails.
 absl::StatusOr<std::map<std::string, std::string>> RenderPlots(const std::vector<Plot>& plots, const std::string& folder);

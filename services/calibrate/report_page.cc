@@ -3,62 +3,14 @@
 #include <filesystem>
 #include <tuple>
 
-#include "absl/strings/escaping.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "services/calibrate/report.h"
+#include "common/predictor/fold.h"
+#include "services/calibrate/frontier_report.h"
+#include "services/calibrate/report_html.h"
 
 namespace riskkv::calibrate {
 namespace {
-
-constexpr double kPageMiB = 1024.0 * 1024.0;
-constexpr std::size_t kWorstRequests = 10;
-
-constexpr char kStyle[] = R"(
-body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:1100px;margin:24px auto;padding:0 16px}
-h1{font-size:24px;margin-bottom:4px}h2{font-size:18px;margin:32px 0 8px}
-table{border-collapse:collapse;font-size:12px;margin:8px 0}
-td,th{padding:3px 6px;border-bottom:1px solid #e2e2e2;text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
-td:first-child,th:first-child{text-align:left}th{border-bottom:1px solid #888;font-weight:600}
-.scroll{overflow-x:auto}.grid{display:grid;grid-template-columns:repeat(auto-fit,minmax(430px,1fr));gap:20px}
-figure{margin:0}figure img{width:100%}figcaption{font-size:13px;color:#444}figcaption b{color:#222}
-.verdict{background:#f3f7fb;border-left:4px solid #0072b2;padding:8px 14px;margin:12px 0}.verdict p{margin:4px 0}
-.small{font-size:13px;color:#555})";
-
-std::string Escaped(const std::string& text) {
-  std::string out;
-  for (char c : text) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += c;
-    }
-  }
-  return out;
-}
-
-// A table from its header and rows, cells already HTML.
-std::string HtmlTable(const std::vector<std::string>& header, const std::vector<std::vector<std::string>>& rows) {
-  std::string out = "<div class=scroll><table><tr>";
-  for (const std::string& h : header) out += "<th>" + h + "</th>";
-  out += "</tr>\n";
-  for (const auto& row : rows) {
-    out += "<tr>";
-    for (const std::string& cell : row) out += "<td>" + cell + "</td>";
-    out += "</tr>\n";
-  }
-  return out + "</table></div>\n";
-}
-
-std::string Nats(double x) { return fmt::format("{:+.5f}", x); }
-std::string Percent(double share, int digits = 1) { return fmt::format("{:.{}f} %", 100 * share, digits); }
-std::string SignedPercent(double share) { return fmt::format("{:+.2f} %", 100 * share); }
-std::string Interval(double low, double high) { return fmt::format("[{:+.5f}, {:+.5f}]", low, high); }
-std::string GroupList(const std::vector<int>& groups) {
-  return groups.empty() ? "none" : fmt::format("{}", fmt::join(groups, "+"));
-}
 
 // What each budget got, in a sentence.
 std::string Verdicts(const ReportInput& in) {
@@ -85,17 +37,85 @@ std::string Verdicts(const ReportInput& in) {
   return out + "</div>\n";
 }
 
-std::string Figures(const std::vector<Plot>& plots, const std::map<std::string, std::string>& pictures) {
-  if (pictures.empty()) return "<p class=small>No plots: gnuplot was not there when this page was made.</p>\n";
-  std::string out = "<div class=grid>\n";
-  for (const Plot& p : plots) {
-    const auto it = pictures.find(p.name);
-    if (it == pictures.end()) continue;
-    out += fmt::format(
-        "<figure><img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"><figcaption><b>{}.</b> {}</figcaption></figure>\n",
-        Escaped(p.title), absl::Base64Escape(it->second), Escaped(p.title), Escaped(p.caption));
+// Distribution over requests, for each admitted profile (all groups, when none was) on every split and length of
+// history.
+std::string RequestsHtml(const ReportInput& in) {
+  const CalibrationResult& r = in.result;
+  std::vector<std::vector<std::string>> rows;
+  auto add = [&](const std::string& name, double epsilon, const std::string& split, int history, const Measurement& m) {
+    const RiskStats& s = m.stats;
+    const auto above =
+        std::count_if(m.windows.begin(), m.windows.end(), [&](const WindowNll& w) { return w.delta() > epsilon; });
+    rows.push_back({name, split, fmt::format("{}", history), fmt::format("{}", s.windows), Nats(s.mean),
+                    Interval(s.low95, s.high95), Nats(s.p50), Nats(s.p90), Nats(s.p99), Nats(s.worst),
+                    epsilon > 0 ? fmt::format("{} of {}", above, m.windows.size()) : ""});
+  };
+  std::vector<BudgetResult> profiles = r.budgets;
+  std::erase_if(profiles, [](const BudgetResult& b) { return b.groups.empty(); });
+  if (profiles.empty()) profiles.push_back({0, "all groups (no profile)", Gate::kMean, FocusGroups(r)});
+  for (const BudgetResult& b : profiles) {
+    for (const auto& [split, map] : {std::pair{"select", &r.measured}, std::pair{"confirm", &r.confirmed}}) {
+      if (const auto it = map->find(GroupsKey(b.groups)); it != map->end())
+        add(b.profile, b.epsilon, split, r.shape.history, it->second);
+    }
+    for (const HistoryResult& h : r.comparison.histories) {
+      if (h.groups == b.groups && h.measurement.stats.windows > 0)
+        add(b.profile, b.epsilon, r.comparison.split, h.history, h.measurement);
+    }
   }
-  return out + "</div>\n";
+  return "<h2>What requests lose, by profile</h2>\n" +
+         HtmlTable({"profile", "split", "history", "requests", "mean", "95 %", "p50", "p90", "p99", "worst",
+                    "requests above the budget"},
+                   rows);
+}
+
+// Errors of the rebuilt layers and the bounds of the probe.
+std::string ProbeHtml(const ReportInput& in) {
+  const ProbePolicy& probe = in.result.set->info().probe;
+  std::vector<std::vector<std::string>> rows;
+  for (std::size_t g = 0; g < in.result.set->groups().size(); ++g) {
+    for (const LayerCalibration& l : in.result.set->groups()[g].layers) {
+      std::vector<std::string> row = {fmt::format("{}", g), fmt::format("{}", l.layer)};
+      for (const auto& [e, bound] : {std::pair{&l.k, l.k_bound}, std::pair{&l.v, l.v_bound}}) {
+        for (double x : {e->mean, e->p50, e->p90, e->p99}) row.push_back(Percent(x));
+        row.push_back("<b>" + Percent(bound) + "</b>");
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return fmt::format(
+             "<h2>Probe: when a destination refuses</h2>\n<p class=small>Squared error of single tokens of the "
+             "selection windows, of the "
+             "layer's variance, all groups rebuilt. A move sends {} exact tokens of each {}; it is refused when their "
+             "mean error is above "
+             "a bound. Bounds: {} of honest moves like these refused, then times {:g}.</p>\n",
+             probe.tokens_per_block, probe.block_tokens, Percent(probe.false_alarm, 0), probe.margin) +
+         HtmlTable({"group", "layer", "K mean", "p50", "p90", "p99", "refused above", "V mean", "p50", "p90", "p99",
+                    "refused above"},
+                   rows);
+}
+
+// The paper's Table III beside what the same formula gives here.
+std::string PaperHtml() {
+  struct Model {
+    const char* name;
+    int layers, kv, d;
+    double raw, folded;  // the paper's, MiB a group
+  };
+  std::vector<std::vector<std::string>> rows;
+  for (const Model& m :
+       {Model{"Qwen2.5-0.5B", 24, 128, 896, 7.007, 2.002}, Model{"Qwen2.5-1.5B", 28, 256, 1536, 24.01, 8.004},
+        Model{"TinyLlama", 22, 256, 2048, 32.016, 8.004}}) {
+    const std::vector<GroupSpec> groups = PeriodFourGroups(m.layers);
+    auto mib = [](int64_t bytes) { return fmt::format("{:.3f}", static_cast<double>(bytes) / kPageMiB); };
+    rows.push_back({m.name, fmt::format("{}", groups.size()), fmt::format("{:g}", m.raw),
+                    mib(RawBytes(groups[0], m.kv, m.d, 4)), fmt::format("{:.3f}", m.folded),
+                    mib(FoldedBytes(groups[0], m.kv, 4))});
+  }
+  return "<p class=small>The paper (RISK-KV, arXiv 2610.29544) for its three models, beside this program's formula; "
+         "MiB a group, fp32. Its "
+         "Tables I and II were not at hand: their numbers are missing here, not left out.</p>\n" +
+         HtmlTable({"model", "groups", "raw ridge, paper", "raw ridge, here", "folded, paper", "folded, here"}, rows);
 }
 
 std::string TableOneHtml(const ReportInput& in) {
@@ -144,24 +164,6 @@ std::string TableThreeHtml(const ReportInput& in) {
   return out + HtmlTable({"weights", "groups omitted", "change of NLL", "95 %", "perplexity"}, rows);
 }
 
-std::string RivalsHtml(const ReportInput& in) {
-  std::vector<std::vector<std::string>> rows;
-  auto times = [](int64_t full, int64_t sent) {
-    return fmt::format("{:.2f}", static_cast<double>(full) / static_cast<double>(std::max<int64_t>(1, sent)));
-  };
-  for (const PolicyResult& p : in.result.comparison.policies) {
-    const CachePolicy& c = p.policy;
-    const RiskStats& s = p.measurement.stats;
-    rows.push_back({Escaped(c.name), fmt::format("{} / {}", c.ends.first, c.ends.last), fmt::format("{:.2f}", c.sent_bytes / kPageMiB),
-                    times(c.full_bytes, c.sent_bytes), times(c.middle_full, c.middle_sent), SignedPercent(PerplexityChange(s.mean)),
-                    fmt::format("[{}, {}]", SignedPercent(PerplexityChange(s.low95)), SignedPercent(PerplexityChange(s.high95))),
-                    Nats(s.p90), Nats(s.worst)});
-  }
-  return HtmlTable({"what is sent", "ends exact", "MiB a request", "x fewer", "x fewer between ends", "perplexity", "95 %",
-                    "NLL p90", "NLL worst"},
-                   rows);
-}
-
 std::string HistoriesHtml(const ReportInput& in) {
   if (in.result.comparison.histories.empty()) return "";
   std::vector<std::vector<std::string>> rows;
@@ -171,7 +173,8 @@ std::string HistoriesHtml(const ReportInput& in) {
     rows.push_back({fmt::format("{}", history), fmt::format("{}", s.windows),
                     Percent(static_cast<double>(omitted) / static_cast<double>(std::max<int64_t>(1, full))),
                     measured ? Nats(s.mean) : none, measured ? Interval(s.low95, s.high95) : none,
-                    measured ? Nats(s.p90) : none, measured ? Nats(s.worst) : none});
+                    measured ? Nats(s.p50) : none, measured ? Nats(s.p90) : none, measured ? Nats(s.p99) : none,
+                    measured ? Nats(s.worst) : none});
   };
   const std::vector<int> groups = FocusGroups(in.result);
   for (const TopologyRow& r : TableOne(in)) {
@@ -181,7 +184,8 @@ std::string HistoriesHtml(const ReportInput& in) {
   for (const HistoryResult& h : in.result.comparison.histories)
     add(h.history, h.full_bytes - h.sent_bytes, h.full_bytes, h.measurement.stats);
   return fmt::format("<h2>Length of history, groups {} omitted</h2>\n", GroupList(groups)) +
-         HtmlTable({"tokens", "requests", "bytes not sent", "change of NLL", "95 %", "p90", "worst"}, rows);
+         HtmlTable({"tokens", "requests", "bytes not sent", "change of NLL", "95 %", "p50", "p90", "p99", "worst"},
+                   rows);
 }
 
 std::string LayoutsHtml(const ReportInput& in) {
@@ -205,28 +209,12 @@ std::string LayoutsHtml(const ReportInput& in) {
 
 std::string WorstHtml(const ReportInput& in) {
   const std::vector<int> groups = FocusGroups(in.result);
-  struct Row {
-    const char* split;
-    WindowRef ref;
-    WindowNll nll;
-  };
-  std::vector<Row> worst;
+  std::vector<RequestSample> samples;
   for (const auto& [split, map, refs] : {std::tuple{"select", &in.result.measured, &in.result.select_windows},
                                          std::tuple{"confirm", &in.result.confirmed, &in.result.confirm_windows}}) {
-    const auto it = map->find(GroupsKey(groups));
-    if (it == map->end()) continue;
-    for (std::size_t i = 0; i < it->second.windows.size() && i < refs->size(); ++i)
-      worst.push_back({split, (*refs)[i], it->second.windows[i]});
+    if (const auto it = map->find(GroupsKey(groups)); it != map->end()) samples.push_back({split, refs, &it->second});
   }
-  std::sort(worst.begin(), worst.end(), [](const Row& a, const Row& b) { return a.nll.delta() > b.nll.delta(); });
-  worst.resize(std::min(worst.size(), kWorstRequests));
-  std::vector<std::vector<std::string>> rows;
-  for (const Row& r : worst) {
-    rows.push_back({Escaped(r.ref.title.empty() ? "(no title)" : r.ref.title), r.split, fmt::format("{}", r.ref.index),
-                    fmt::format("{:.4f}", r.nll.exact), fmt::format("{:.4f}", r.nll.rebuilt), Nats(r.nll.delta())});
-  }
-  return fmt::format("<h2>The worst requests, groups {} omitted</h2>\n", GroupList(groups)) +
-         HtmlTable({"article", "split", "window", "NLL exact", "NLL rebuilt", "change"}, rows);
+  return WorstRequests(fmt::format("groups {} omitted", GroupList(groups)), samples);
 }
 
 std::string HowMade(const ReportInput& in) {
@@ -255,21 +243,19 @@ std::string HowMade(const ReportInput& in) {
 
 std::string ReportPage(const ReportInput& in, const std::vector<Plot>& plots,
                        const std::map<std::string, std::string>& pictures) {
-  std::string out = fmt::format(
-      "<!doctype html>\n<html lang=en><head><meta charset=utf-8><meta name=viewport content=\"width=device-width\">"
-      "<title>riskkv calibration: {0}</title><style>{1}</style></head><body>\n<h1>What omitting layers costs: {0}</h1>\n",
-      Escaped(in.facts.name.empty() ? in.facts.fingerprint.architecture : in.facts.name), kStyle);
-  out += "<p class=small>A budget bounds the mean change of NLL, in nats per token, over requests like these texts. It is no "
-         "promise about other text or about each request: calibrate on your own traffic.</p>\n";
-  out += Verdicts(in) + Figures(plots, pictures);
+  std::string out = PageStart("What omitting layers costs: " +
+                              (in.facts.name.empty() ? in.facts.fingerprint.architecture : in.facts.name));
+  out += Verdicts(in) + Figures(plots, pictures) + RequestsHtml(in);
+  if (!in.result.comparison.policies.empty()) {
+    out += "<h2>Ways to send a cache, on the " + in.result.comparison.split + " windows</h2>\n" +
+           FrontierHtml(in.result.comparison.policies);
+  }
   out += "<h2>Table I: topologies along the path</h2>\n" + TableOneHtml(in);
   out += "<h2>Table II: what the gates are worth</h2>\n<p class=small>Each gate on resamples of half of the selection articles "
          "(Stable-split confirms on the other half), held against the confirmation windows; the order is that of all selection "
          "windows.</p>\n" + TableTwoHtml(in);
-  out += "<h2>Table III: size of the predictors</h2>\n" + TableThreeHtml(in);
-  if (!in.result.comparison.policies.empty())
-    out += "<h2>Rivals, on the " + in.result.comparison.split + " windows</h2>\n" + RivalsHtml(in);
-  return out + HistoriesHtml(in) + LayoutsHtml(in) + WorstHtml(in) + HowMade(in) + "</body></html>\n";
+  out += "<h2>Table III: size of the predictors</h2>\n" + TableThreeHtml(in) + PaperHtml();
+  return out + HistoriesHtml(in) + LayoutsHtml(in) + ProbeHtml(in) + WorstHtml(in) + HowMade(in) + PageEnd();
 }
 
 }  // namespace riskkv::calibrate

@@ -2,17 +2,18 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <set>
 #include <tuple>
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
-#include "services/calibrate/report.h"
+#include "services/calibrate/frontier_report.h"
+#include "services/calibrate/report_html.h"
 
 namespace riskkv::calibrate {
 namespace {
 
 constexpr double kMilli = 1000;
-constexpr char kBlue[] = "#0072b2", kOrange[] = "#d55e00", kGreen[] = "#009e73", kGrey[] = "#777777", kPurple[] = "#aa4499";
 constexpr int kTokenBins = 16;
 
 std::string Share(const RiskStats& s) { return fmt::format("{:.5f} {:.5f} {:.5f}", kMilli * s.mean, kMilli * s.low95, kMilli * s.high95); }
@@ -85,23 +86,31 @@ Plot PathPlot(const ReportInput& in) {
 }
 
 Plot LayerPlot(const ReportInput& in) {
-  std::string data;
+  std::string data, ticks;
   for (const GroupInfo& g : in.result.set->groups()) {
     for (const LayerCalibration& l : g.layers) {
-      data += fmt::format("{} {:.4f} {:.4f} {:.4f} {:.4f}\n", l.layer, 100 * l.k.mean, 100 * l.k.p90, 100 * l.v.mean,
-                          100 * l.v.p90);
+      data += fmt::format("{}", l.layer);
+      for (const auto& [e, bound] : {std::pair{&l.k, l.k_bound}, std::pair{&l.v, l.v_bound}})
+        data += fmt::format(" {:.4f} {:.4f} {:.4f} {:.4f}", 100 * e->mean, 100 * e->p50, 100 * e->p99, 100 * bound);
+      data += "\n";
+      ticks += fmt::format("{}{}", ticks.empty() ? "" : ", ", l.layer);
     }
   }
   std::string script = "$d << EOD\n" + data + "EOD\n";
   script += fmt::format(
-      "set xlabel 'omitted layer'\nset ylabel 'squared error, % of the variance'\nset yrange [0:*]\n"
-      "set boxwidth 0.38\nset style fill solid 0.85\nset xtics 2\n"
-      "plot $d using ($1-0.2):2 with boxes lc rgb '{0}' title 'K, mean', $d using ($1+0.2):4 with boxes lc rgb '{1}' title "
-      "'V, mean', $d using ($1-0.2):3 with points pt 6 ps 0.6 lc rgb '{0}' title '90 % of tokens below', "
-      "$d using ($1+0.2):5 with points pt 6 ps 0.6 lc rgb '{1}' notitle\n",
-      kBlue, kOrange);
-  return {"layers", "How well each layer is rebuilt",
-          "Squared error of rebuilt keys and values on held-out windows; 100 % would be predicting the mean.", script};
+      "set xlabel 'omitted layer'\nset ylabel 'squared error, % of the variance'\nset logscale y\nset xtics ({0})\n"
+      "set offsets 1,1,0,0\nset key tmargin center maxcols 3\n"
+      "plot $d using ($1-0.2):2:3:4 with yerrorbars pt 7 ps 0.8 lw 1.6 lc rgb '{1}' title 'K: mean, p50 to p99', "
+      "$d using ($1+0.2):6:7:8 with yerrorbars pt 5 ps 0.7 lw 1.6 lc rgb '{2}' title 'V', "
+      "$d using ($1-0.2):5 with points pt 2 ps 0.8 lw 1.6 lc rgb '{1}' title 'refused above, K', "
+      "$d using ($1+0.2):9 with points pt 2 ps 0.8 lw 1.6 lc rgb '{2}' title 'V'\n",
+      ticks, kBlue, kOrange);
+  return {"layers", "How well each layer is rebuilt, and what is refused",
+          fmt::format("Squared error of single rebuilt tokens on the selection windows; 100 % would be predicting the "
+                      "mean. A move is "
+                      "refused when its probe ({} tokens of each {}) lies above a cross.",
+                      in.result.set->info().probe.tokens_per_block, in.result.set->info().probe.block_tokens),
+          script};
 }
 
 Plot TokenPlot(const ReportInput& in) {
@@ -133,29 +142,45 @@ Plot TokenPlot(const ReportInput& in) {
           n > 0 ? script : ""};
 }
 
+// Ascending changes of single requests against the share of requests below.
+std::string RequestRows(const Measurement& m) {
+  std::vector<double> deltas;
+  for (const WindowNll& w : m.windows) deltas.push_back(w.delta());
+  std::sort(deltas.begin(), deltas.end());
+  std::string rows;
+  for (std::size_t i = 0; i < deltas.size(); ++i)
+    rows += fmt::format("{:.5f} {:.3f}\n", kMilli * deltas[i],
+                        100.0 * (static_cast<double>(i) + 0.5) / static_cast<double>(deltas.size()));
+  return rows;
+}
+
 Plot RequestPlot(const ReportInput& in) {
-  const std::vector<int> groups = FocusGroups(in.result);
-  std::string script, plots;
-  for (const auto& [split, map, colour] : {std::tuple{"select", &in.result.measured, kBlue},
-                                           std::tuple{"confirm", &in.result.confirmed, kOrange}}) {
-    const auto it = map->find(GroupsKey(groups));
-    if (it == map->end()) continue;
-    std::vector<double> deltas;
-    for (const WindowNll& w : it->second.windows) deltas.push_back(w.delta());
-    std::sort(deltas.begin(), deltas.end());
-    script += fmt::format("${} << EOD\n", split);
-    for (std::size_t i = 0; i < deltas.size(); ++i)
-      script += fmt::format("{:.5f} {:.3f}\n", kMilli * deltas[i], 100.0 * (static_cast<double>(i) + 0.5) / static_cast<double>(deltas.size()));
-    script += "EOD\n";
-    plots += fmt::format("{}${} using 1:2 with linespoints pt 7 ps 0.4 lw 1.4 lc rgb '{}' title '{}'", plots.empty() ? "" : ", ",
-                         split, colour, split);
+  constexpr const char* kColours[] = {kBlue, kOrange, kGreen, kPurple};
+  std::set<std::vector<int>> shown = {FocusGroups(in.result)};
+  for (const BudgetResult& b : in.result.budgets) {
+    if (!b.groups.empty()) shown.insert(b.groups);
   }
-  script += "set xlabel 'change of NLL of one request, 1/1000 nat per token'\nset ylabel 'requests below, %'\n"
-            "set yrange [0:100]\nset yzeroaxis lc rgb '#bbbbbb'\nplot " + plots + "\n";
+  std::string script, plots;
+  std::size_t n = 0;
+  for (const std::vector<int>& groups : shown) {
+    for (const auto& [split, map] :
+         {std::pair{"select", &in.result.measured}, std::pair{"confirm", &in.result.confirmed}}) {
+      const auto it = map->find(GroupsKey(groups));
+      if (it == map->end()) continue;
+      script += fmt::format("$q{} << EOD\n{}EOD\n", n, RequestRows(it->second));
+      plots +=
+          fmt::format("{}$q{} using 1:2 with linespoints pt 7 ps 0.4 lw 1.4 lc rgb '{}' title '{}, {}'",
+                      plots.empty() ? "" : ", ", n, kColours[n % std::size(kColours)], fmt::join(groups, "+"), split);
+      ++n;
+    }
+  }
+  script +=
+      "set xlabel 'change of NLL of one request, 1/1000 nat per token'\nset ylabel 'requests below, %'\n"
+      "set yrange [0:100]\nset yzeroaxis lc rgb '#bbbbbb'\nset key tmargin center maxcols 2\nplot " +
+      plots + "\n";
   return {"requests", "What single requests lose",
-          fmt::format("Distribution over requests with groups {} omitted. A budget is a promise about the mean, not about each "
-                      "request.",
-                      fmt::join(groups, "+")),
+          "Distribution over requests with these groups omitted. A budget is a promise about the mean, not about each "
+          "request.",
           plots.empty() ? "" : script};
 }
 
@@ -171,39 +196,6 @@ Plot LambdaPlot(const ReportInput& in) {
             "set ylabel 'held-out squared error, % of the variance'\nplot " + plots + "\n";
   return {"lambda", "Choice of lambda", "Error on held-out fit windows by ridge strength; the lowest point of each curve is used.",
           script};
-}
-
-Plot RivalPlot(const ReportInput& in) {
-  constexpr const char* kColours[] = {kOrange, kGreen, kPurple, kGrey};
-  std::string path, data, plots;
-  std::size_t n = 0;
-  for (const PolicyResult& p : in.result.comparison.policies) {
-    const RiskStats& s = p.measurement.stats;
-    const std::string row = fmt::format(
-        "{:.4f} {:.5f} {:.5f} {:.5f}\n",
-        static_cast<double>(p.policy.full_bytes) / static_cast<double>(std::max<int64_t>(1, p.policy.sent_bytes)),
-        100 * PerplexityChange(s.mean), 100 * PerplexityChange(s.low95), 100 * PerplexityChange(s.high95));
-    if (p.policy.name.rfind("groups ", 0) == 0) {
-      path += row;
-      continue;
-    }
-    data += fmt::format("$r{} << EOD\n{}EOD\n", n, row);
-    plots += fmt::format(", $r{} using 1:2:3:4 with yerrorbars pt {} ps 1 lw 1.4 lc rgb '{}' title '{}'", n, 5 + 2 * (n % 5),
-                         kColours[n % std::size(kColours)], p.policy.name);
-    ++n;
-  }
-  std::string script = "$path << EOD\n" + path + "EOD\n" + data;
-  script += fmt::format(
-      "set xlabel 'times fewer bytes of a request; ends, scales and zero points counted'\n"
-      "set ylabel 'change of perplexity, %'\nset xzeroaxis lc rgb '#bbbbbb'\nset offsets 0.1,0.1,0,0\n"
-      "set key tmargin center maxcols 2\n"
-      "plot $path using 1:2:3:4 with yerrorbars pt 7 ps 0.7 lw 1.3 lc rgb '{0}' title 'omission alone (the path)', "
-      "$path using 1:2 with lines lc rgb '{0}' notitle{1}\n",
-      kBlue, plots);
-  return {"rivals", "Against the simple rivals",
-          "Right is fewer bytes, down is better. All on the same " + in.result.comparison.split +
-              " windows through the same import and scoring; bars are 95 % intervals.",
-          path.empty() ? "" : script};
 }
 
 Plot LayoutPlot(const ReportInput& in) {
@@ -240,8 +232,8 @@ Plot LayoutPlot(const ReportInput& in) {
 
 std::vector<Plot> ReportPlots(const ReportInput& in) {
   std::vector<Plot> plots;
-  for (Plot p : {PathPlot(in), RivalPlot(in), RiskPlot(in), LayerPlot(in), TokenPlot(in), RequestPlot(in), LambdaPlot(in),
-                 LayoutPlot(in)}) {
+  for (Plot p : {PathPlot(in), FrontierPlot(in.result.comparison.policies, in.result.comparison.split), RiskPlot(in),
+                 LayerPlot(in), TokenPlot(in), RequestPlot(in), LambdaPlot(in), LayoutPlot(in)}) {
     if (!p.script.empty()) plots.push_back(std::move(p));
   }
   return plots;

@@ -4,6 +4,7 @@
 
 #include "fmt/format.h"
 #include "fmt/ranges.h"
+#include "services/calibrate/frontier_report.h"
 #include "services/calibrate/report.h"
 
 namespace riskkv::calibrate {
@@ -15,20 +16,11 @@ std::string Quoted(const std::string& text) {
   return out + "\"";
 }
 
-std::string StatsFields(const RiskStats& s) {
-  return fmt::format("{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{}", s.mean, s.low95, s.high95, s.upper90,
-                     s.p50, s.p90, s.p99, s.worst, s.windows, s.articles);
-}
-
-constexpr char kStatsHeader[] =
-    "nll_delta_mean,nll_delta_low95,nll_delta_high95,nll_delta_upper90,nll_delta_p50,nll_delta_p90,nll_delta_p99,"
-    "nll_delta_worst,requests,articles";
-
 std::string TableOneCsv(const ReportInput& in) {
   std::string out = fmt::format(
       "split,groups,omitted_layers,omitted_bytes,full_bytes,omitted_share,omitted_layer_share,perplexity_exact,"
       "perplexity_rebuilt,perplexity_change,{}\n",
-      kStatsHeader);
+      StatsHeader());
   for (const TopologyRow& r : TableOne(in)) {
     out += fmt::format("{},{},{},{},{},{:.6f},{:.6f},{:.6f},{:.6f},{:.6g},{}\n", r.split, fmt::join(r.groups, "+"),
                        fmt::join(r.layers, "+"), r.omitted_bytes, r.full_bytes, r.omitted_share(), r.layer_share,
@@ -57,24 +49,8 @@ std::string TableThreeCsv(const ReportInput& in) {
   return out;
 }
 
-std::string RivalsCsv(const ReportInput& in) {
-  std::string out = fmt::format(
-      "name,groups_omitted,ends_first,ends_last,sent_bytes,full_bytes,times_fewer,times_fewer_between_ends,"
-      "perplexity_change,{}\n",
-      kStatsHeader);
-  for (const PolicyResult& p : in.result.comparison.policies) {
-    const CachePolicy& c = p.policy;
-    out += fmt::format("{},{},{},{},{},{},{:.4f},{:.4f},{:.6g},{}\n", Quoted(c.name), fmt::join(c.groups, "+"),
-                       c.ends.first, c.ends.last, c.sent_bytes, c.full_bytes,
-                       static_cast<double>(c.full_bytes) / static_cast<double>(std::max<int64_t>(1, c.sent_bytes)),
-                       static_cast<double>(c.middle_full) / static_cast<double>(std::max<int64_t>(1, c.middle_sent)),
-                       PerplexityChange(p.measurement.stats.mean), StatsFields(p.measurement.stats));
-  }
-  return out;
-}
-
 std::string LayoutsCsv(const ReportInput& in) {
-  std::string out = fmt::format("layout,split,groups,{}\n", kStatsHeader);
+  std::string out = fmt::format("layout,split,groups,{}\n", StatsHeader());
   auto add = [&](const std::string& name, const RiskPath& path, const MeasurementMap& select, const MeasurementMap& confirm) {
     for (const auto& [split, map] : {std::pair{"select", &select}, std::pair{"confirm", &confirm}}) {
       for (const Candidate& c : path.prefixes) {
@@ -107,9 +83,20 @@ std::string RequestsCsv(const ReportInput& in) {
 
 }  // namespace
 
+const char* StatsHeader() {
+  return "nll_delta_mean,nll_delta_low95,nll_delta_high95,nll_delta_upper90,nll_delta_p50,nll_delta_p90,nll_delta_p99,"
+         "nll_delta_worst,requests,articles";
+}
+
+std::string StatsFields(const RiskStats& s) {
+  return fmt::format("{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{:.6g},{},{}", s.mean, s.low95, s.high95,
+                     s.upper90, s.p50, s.p90, s.p99, s.worst, s.windows, s.articles);
+}
+
 std::map<std::string, std::string> ReportTables(const ReportInput& in) {
-  return {{"table1.csv", TableOneCsv(in)},  {"table2.csv", TableTwoCsv(in)},   {"table3.csv", TableThreeCsv(in)},
-          {"rivals.csv", RivalsCsv(in)},    {"layouts.csv", LayoutsCsv(in)},   {"requests.csv", RequestsCsv(in)}};
+  return {{"table1.csv", TableOneCsv(in)},   {"table2.csv", TableTwoCsv(in)},
+          {"table3.csv", TableThreeCsv(in)}, {"rivals.csv", FrontierCsv(in.result.comparison.policies)},
+          {"layouts.csv", LayoutsCsv(in)},   {"requests.csv", RequestsCsv(in)}};
 }
 
 }  // namespace riskkv::calibrate

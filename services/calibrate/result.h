@@ -30,6 +30,7 @@ struct WindowRef {
   int article = 0;    // index in the split's file
   std::string title;  // of the article, "" without one
   int index = 0;      // of the window in its article
+  std::string before, after;  // a bit of the text on both sides of the move, UTF-8
 };
 
 // Measurements by groups ("0+3").
@@ -44,12 +45,6 @@ struct LayoutResult {
   MeasurementMap select, confirm;
   std::vector<BudgetResult> budgets;
   int64_t weights_bytes = 0;  // of all groups in fp32
-};
-
-// A way to send a cache, and what it costs; without the function that decodes.
-struct PolicyResult {
-  CachePolicy policy;
-  Measurement measurement;
 };
 
 // The same groups rebuilt with weights of another type.
@@ -72,7 +67,7 @@ struct HistoryResult {
 // one, else "select".
 struct Comparison {
   std::string split;
-  std::vector<PolicyResult> policies;  // omission along the path first, then the rivals
+  std::vector<MeasuredPolicy> policies;  // MeasureFrontier
   std::vector<DtypeResult> dtypes;
   std::vector<HistoryResult> histories;  // options.histories
   std::vector<LayoutResult> layouts;     // the others, in the order asked for

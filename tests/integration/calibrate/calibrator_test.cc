@@ -10,6 +10,7 @@
 #include "fmt/format.h"
 #include "nlohmann/json.hpp"
 #include "services/calibrate/evaluator.h"
+#include "services/calibrate/tables.h"
 #include "tests/integration/calibrate/smooth_engine.h"
 #include "tests/testing/status_matchers.h"
 
@@ -116,6 +117,9 @@ TEST_F(CalibratorTest, WhenNothingIsAdmissibleItSaysSo) {
   EXPECT_EQ(p->groups.size(), 1u);
   EXPECT_EQ(p->groups[0], r.path.order[0]);
   EXPECT_EQ(r.set->BestGatedProfile().name, "exact");
+  EXPECT_THAT(CalibrationTable(r, "set"),
+              HasSubstr("budget 0.002: no candidate passes the stable-split gate: the profile is exact"));
+  EXPECT_EQ(CalibrationJson(r, "set")["budgets"][1]["profile"], "exact");
 }
 
 TEST_F(CalibratorTest, ATimeBudgetLimitsTheWindows) {

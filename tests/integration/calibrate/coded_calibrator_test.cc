@@ -1,5 +1,7 @@
 #include "services/calibrate/coded_calibrator.h"
 
+#include <filesystem>
+
 #include "common/codec/codec_section.h"
 #include "common/predictor/selection_set.h"
 #include "fmt/format.h"
@@ -11,6 +13,7 @@ namespace {
 
 using ::riskkv::testing::IsOk;
 using ::riskkv::testing::SmoothEngine;
+using ::riskkv::testing::StatusIs;
 
 std::string CodedText(int seed, int articles) {
   std::string text;
@@ -22,6 +25,20 @@ std::string CodedText(int seed, int articles) {
   }
   return text;
 }
+
+// Is interrupted after some steps, and counts those that needed no work.
+class CodedProgress : public Progress {
+ public:
+  explicit CodedProgress(int limit) : limit_(limit) {}
+  void Step() override { ++steps_; }
+  void Skip() override { ++skipped; }
+  bool cancelled() const override { return steps_ >= limit_; }
+  int skipped = 0;
+
+ private:
+  const int limit_;
+  int steps_ = 0;
+};
 
 class CodedCalibratorTest : public ::testing::Test {
  protected:
@@ -35,10 +52,10 @@ class CodedCalibratorTest : public ::testing::Test {
     ASSERT_OK_AND_ASSIGN(splits_.confirm, ParseArticles(CodedText(3, 4), "confirm.txt"));
   }
 
-  absl::StatusOr<CodedCalibration> Run(double penalty, const PredictorSet* base = nullptr) {
+  absl::StatusOr<CodedCalibration> Run(double penalty, const PredictorSet* base = nullptr, Progress* progress = nullptr) {
     ASSIGN_OR_RETURN(auto fake, FakeEngine::Create({}));
     engine_ = std::make_unique<SmoothEngine>(std::move(fake), penalty);
-    CodedCalibrator calibrator(*engine_, base, options_, progress_);
+    CodedCalibrator calibrator(*engine_, base, options_, progress != nullptr ? *progress : progress_);
     return calibrator.Run(splits_);
   }
 
@@ -78,6 +95,34 @@ TEST_F(CodedCalibratorTest, WhenNothingIsAdmissibleThereIsNoProfile) {
   EXPECT_TRUE(r.profiles.empty());
   EXPECT_GT(r.path.size(), 3u);
   EXPECT_TRUE(HasCodec(*r.set));
+}
+
+TEST_F(CodedCalibratorTest, AnInterruptedFitGoesOnAndEndsWithTheSameBytes) {
+  ASSERT_OK_AND_ASSIGN(const CodedCalibration unbroken, Run(0.01));
+  options_.work_dir = ::testing::TempDir() + "coded-calibrator-work";
+  std::filesystem::remove_all(options_.work_dir);
+  CodedProgress first(3), second(1 << 20);
+  EXPECT_THAT(Run(0.01, nullptr, &first), StatusIs(absl::StatusCode::kCancelled));
+  ASSERT_OK_AND_ASSIGN(const CodedCalibration resumed, Run(0.01, nullptr, &second));
+  EXPECT_EQ(second.skipped, 3);
+  EXPECT_EQ(resumed.bytes, unbroken.bytes);
+  std::filesystem::remove_all(options_.work_dir);
+}
+
+// Sums of another text must not be taken for this one's.
+TEST_F(CodedCalibratorTest, ACheckpointOfOtherTextIsNotTaken) {
+  ASSERT_OK_AND_ASSIGN(const CodedCalibration unbroken, Run(0.01));
+  options_.work_dir = ::testing::TempDir() + "coded-calibrator-other";
+  std::filesystem::remove_all(options_.work_dir);
+  Splits own = splits_;
+  ASSERT_OK_AND_ASSIGN(splits_.fit, ParseArticles(CodedText(9, 8), "other.txt"));
+  CodedProgress first(3), second(1 << 20);
+  EXPECT_THAT(Run(0.01, nullptr, &first), StatusIs(absl::StatusCode::kCancelled));
+  splits_ = std::move(own);
+  ASSERT_OK_AND_ASSIGN(const CodedCalibration r, Run(0.01, nullptr, &second));
+  EXPECT_EQ(second.skipped, 0);
+  EXPECT_EQ(r.bytes, unbroken.bytes);
+  std::filesystem::remove_all(options_.work_dir);
 }
 
 TEST_F(CodedCalibratorTest, TheSetItIsAddedToKeepsItsOwn) {

@@ -51,6 +51,25 @@ class CommandsTest : public ::testing::Test {
     return outcome;
   }
 
+  // A GGUF of two entries, without tensors: an architecture and one number.
+  std::string WriteGguf(const std::string& arch, const std::string& key, uint32_t number) const {
+    const std::string path = folder_ + "/" + arch + ".gguf";
+    std::ofstream out(path, std::ios::binary);
+    auto put = [&out](auto value) { out.write(reinterpret_cast<const char*>(&value), sizeof(value)); };
+    auto text = [&](const std::string& s) {
+      put(static_cast<uint64_t>(s.size()));
+      out << s;
+    };
+    constexpr uint32_t kVersion = 3, kUint32 = 4, kString = 8;
+    out << "GGUF";
+    put(kVersion);
+    put(uint64_t{0});
+    put(uint64_t{2});
+    text("general.architecture"), put(kString), text(arch);
+    text(key), put(kUint32), put(number);
+    return path;
+  }
+
   std::string MakeSet() {
     const Outcome made = Run({"calibrate", "--engine", "fake", "--out", folder_ + "/", "--json"});
     EXPECT_EQ(made.code, 0) << made.err;
@@ -129,6 +148,29 @@ TEST_F(CommandsTest, BadInputIsNamedBeforeAModelIsLoaded) {
   EXPECT_NE(Run({"calibrate", "--dtype", "int8", "--out", "x"}).code, 0);
   EXPECT_NE(Run({"calibrate", "--ends", "-1", "--out", "x"}).code, 0);
   EXPECT_NE(Run({"calibrate", "--trials", "0", "--out", "x"}).code, 0);
+}
+
+// What the method cannot be true of is refused by the name of what it is.
+TEST_F(CommandsTest, ModelsWithOtherCachesAreRefusedByName) {
+  std::ofstream(folder_ + "/a.txt") << " = One = \nsome text\n";
+  std::ofstream(folder_ + "/b.txt") << " = Two = \nother text\n";
+  struct Model {
+    const char *arch, *key;
+    const char* name;
+  };
+  for (const Model& m : {Model{"gemma3", "gemma3.attention.sliding_window", "sliding window attention"},
+                         Model{"deepseek2", "deepseek2.attention.kv_lora_rank", "multi-head latent attention (MLA)"},
+                         Model{"mamba", "mamba.ssm.state_size", "recurrent (state space) layers"},
+                         Model{"rwkv6", "rwkv6.wkv.head_size", "recurrent (RWKV) layers"}}) {
+    const std::string model = WriteGguf(m.arch, m.key, 512);
+    for (const char* method : {"paper", "coded"}) {
+      const Outcome refused = Run({"calibrate", "--method", method, "--model", model, "--fit", folder_ + "/a.txt",
+                                   "--select", folder_ + "/b.txt", "--out", folder_ + "/out/"});
+      EXPECT_EQ(refused.code, kExitRefused) << refused.err;
+      EXPECT_THAT(refused.err, AllOf(HasSubstr(m.name), HasSubstr(model)));
+    }
+  }
+  EXPECT_FALSE(fs::exists(folder_ + "/out"));
 }
 
 }  // namespace

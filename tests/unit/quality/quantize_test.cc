@@ -47,7 +47,7 @@ std::vector<double> Oracle(const std::vector<double>& x, int bits, bool zero_poi
 
 TEST(QuantiseGroup, AgreesWithPlainLoops) {
   for (const bool zero_point : {false, true}) {
-    for (const int bits : {4, 8}) {
+    for (const int bits : {2, 3, 4, 8}) {
       std::vector<float> x;
       std::vector<double> gathered;
       for (int i = 0; i < 60; ++i) x.push_back(static_cast<float>(std::sin(i * 1.7) * (1 + i % 5) + 0.3));
@@ -79,15 +79,17 @@ TEST(QuantGroupBytes, CountsScalesAndZeroPoints) {
   EXPECT_EQ(QuantGroupBytes({4, true}, 64), 36);
   EXPECT_EQ(QuantGroupBytes({4, true}, 32), 20);
   EXPECT_EQ(QuantGroupBytes({4, true}, 3), 6);
-  // The ratios that are published: 1.94 and 3.56.
+  // The ratios of common/README.md.
   KvLayout smol;
   smol.n_layer = 30, smol.n_head_kv = 3, smol.head_dim = 64;
   const double full = static_cast<double>(smol.bytes_per_token()) * 512;
   EXPECT_NEAR(full / static_cast<double>(Int8Bytes(smol, 512, 30)), 1.94, 0.005);
-  EXPECT_NEAR(full / static_cast<double>(Int4Bytes(smol, 512, 30, 64)), 3.56, 0.005);
-  EXPECT_NEAR(full / static_cast<double>(Int4Bytes(smol, 512, 30, 32)), 3.2, 0.005);
+  EXPECT_NEAR(full / static_cast<double>(LowBitsBytes(smol, 512, 30, {4, 64})), 3.56, 0.005);
+  EXPECT_NEAR(full / static_cast<double>(LowBitsBytes(smol, 512, 30, {4, 32})), 3.2, 0.005);
+  EXPECT_NEAR(full / static_cast<double>(LowBitsBytes(smol, 512, 30, {3, 64})), 4.57, 0.005);
+  EXPECT_NEAR(full / static_cast<double>(LowBitsBytes(smol, 512, 30, {2, 32})), 5.33, 0.005);
   // A channel of 70 tokens is a group of 64 and one of 6.
-  EXPECT_EQ(Int4Bytes(smol, 70, 1, 64), 192 * (36 + 7) + 70 * 3 * 36);
+  EXPECT_EQ(LowBitsBytes(smol, 70, 1, {4, 64}), 192 * (36 + 7) + 70 * 3 * 36);
 }
 
 // What is outside range and layers stays bit for bit; inside each number is the oracle's.
@@ -125,12 +127,12 @@ TEST(QuantiseInt8, IsPerTokenAndHead) {
   EXPECT_FALSE(QuantiseInt8(layout, {3, 30}, {0}, after).ok());
 }
 
-TEST(QuantiseInt4, KeysPerChannelBeforeRopeValuesPerToken) {
+TEST(QuantiseLowBits, KeysPerChannelBeforeRopeValuesPerToken) {
   const KvLayout layout = TwoHeads();
   const KvBlock before = Noise(layout, {0, 20});
   ASSERT_OK_AND_ASSIGN(const PreRopeBlock rows, UndoRope(layout, before));
   KvBlock after = before;
-  ASSERT_OK(QuantiseInt4(layout, {3, 17}, {1}, 5, after));
+  ASSERT_OK(QuantiseLowBits(layout, {3, 17}, {1}, {4, 5}, after));
   // The expected keys: groups of 5 tokens of one channel, from token 3, then rotated again.
   PreRopeBlock wanted = rows;
   for (int c = 0; c < layout.kv(); ++c) {
@@ -150,7 +152,8 @@ TEST(QuantiseInt4, KeysPerChannelBeforeRopeValuesPerToken) {
       group.push_back(HalfToFloat(before.v(layer)[t * layout.kv() + i]));
     return Oracle(group, 4, true)[static_cast<std::size_t>(e % 5)];
   });
-  EXPECT_FALSE(QuantiseInt4(layout, {3, 17}, {1}, 0, after).ok());
+  EXPECT_FALSE(QuantiseLowBits(layout, {3, 17}, {1}, {4, 0}, after).ok());
+  EXPECT_FALSE(QuantiseLowBits(layout, {3, 17}, {1}, {9, 32}, after).ok());
 }
 
 }  // namespace

@@ -17,7 +17,9 @@ class FolderStoreTest : public ::testing::Test {
  protected:
   void SetUp() override { fs::remove_all(folder_); }
   void TearDown() override { fs::remove_all(folder_); }
-  const std::string folder_ = ::testing::TempDir() + "result-store/deep";
+  // Of this test alone: others run beside it in processes of their own.
+  const std::string folder_ =
+      ::testing::TempDir() + "result-store-" + ::testing::UnitTest::GetInstance()->current_test_info()->name() + "/deep";
 };
 
 TEST_F(FolderStoreTest, KeepsPartsForTheNextProcess) {

@@ -51,6 +51,30 @@ TEST_F(ModelTest, TheExactCacheScoresAlikeTwice) {
   EXPECT_EQ(again.data, exact.data);
 }
 
+// Exact and with noise in its cache, as a rebuilt one would be: the NLL does not depend on the engine's threads.
+TEST_F(ModelTest, OneAndTwoThreadsScoreAlike) {
+  ASSERT_OK_AND_ASSIGN(const WindowSet windows, CutWindows(*engine_, splits_.select, options_.shape, 1, 2));
+  std::vector<double> nll[2];
+  for (int threads : {1, 2}) {
+    EngineOptions options = options_.engine;
+    options.threads = threads;
+    ASSERT_OK_AND_ASSIGN(const std::unique_ptr<Engine> engine, MakeEngine(options, 512));
+    WindowScorer scorer(*engine);
+    for (const Window& window : windows.windows) {
+      ASSERT_OK_AND_ASSIGN(const KvBlock exact, scorer.Prefill(std::span<const Token>(window.tokens).first(255)));
+      KvBlock coarse = exact;
+      for (uint16_t& v : coarse.data) v &= 0xffc0;  // four bits of mantissa
+      for (const KvBlock* cache : std::initializer_list<const KvBlock*>{&exact, &coarse}) {
+        ASSERT_OK_AND_ASSIGN(const std::vector<float> scored, scorer.Score(*cache, window, options_.shape));
+        nll[threads - 1].push_back(Mean(scored));
+      }
+    }
+  }
+  ASSERT_EQ(nll[0].size(), 4u);
+  for (std::size_t i = 0; i < nll[0].size(); ++i) EXPECT_NEAR(nll[0][i], nll[1][i], 1e-6) << i;
+  EXPECT_NE(nll[0][0], nll[0][1]) << "the coarse cache is another one";
+}
+
 TEST_F(ModelTest, AShortCalibrationPredictsMostOfTheVariance) {
   options_.windows_fit = 14;
   options_.windows_select = 2;
