@@ -76,7 +76,10 @@ absl::StatusOr<DecisionReply> MigrationManager::Prepared(const Fence& fence, int
   if (RISKKV_MUTANT("late commit of a closed attempt accepted") && job == nullptr) job = Find(fence.migration_id).value_or(nullptr);
   // Another fence than the attempt's own has no part in it, whatever becomes of it.
   if (absl::Status stale = CheckStale(job.get(), fence); !stale.ok()) return DecisionReply{.decision = Decision::kAborted, .reason = stale};
-  ASSIGN_OR_RETURN(DecisionReply reply, decisions_.Prepared(job.get(), fence, start_index));
+  // A job that has ended still knows what became of each attempt, which a later owner record does not say.
+  const std::shared_ptr<Job> ended = job == nullptr ? Find(fence.migration_id).value_or(nullptr) : nullptr;
+  ASSIGN_OR_RETURN(DecisionReply reply, job != nullptr ? decisions_.Prepared(job.get(), fence, start_index)
+                                                       : decisions_.Look(ended.get(), fence));
   if (reply.decision == Decision::kAborted) {
     core_.log->info("mig={}/{} req={} prepared, refused: {}", fence.migration_id, fence.attempt, fence.request_id, reply.reason);
   }

@@ -57,9 +57,11 @@ absl::Status OutgoingMoves::CheckFence(const Fence& f) {
   }
   if (f.leader_term < leader_term_) return Stale(stale_, fmt::format("leader term {}, {} was seen", f.leader_term, leader_term_));
   const Key key{f.migration_id, f.attempt};
-  auto seen = ended_.lower_bound(key);
-  if (seen == ended_.end() || seen->first.first != f.migration_id) return absl::OkStatus();
-  return Stale(stale_, fmt::format("attempt {} of migration {}, {} has ended", f.attempt, f.migration_id, seen->first.second));
+  if (auto seen = ended_.lower_bound(key); seen != ended_.end() && seen->first.first == f.migration_id)
+    return Stale(stale_, fmt::format("attempt {} of migration {}, {} has ended", f.attempt, f.migration_id, seen->first.second));
+  if (auto seen = moves_.lower_bound(key); seen != moves_.end() && seen->first.first == f.migration_id)
+    return Stale(stale_, fmt::format("attempt {} of migration {}, {} has begun", f.attempt, f.migration_id, seen->first.second));
+  return absl::OkStatus();
 }
 
 void OutgoingMoves::Bury() {

@@ -67,7 +67,7 @@ void WorkerProcess::StartMoves(const WorkerOptions& options) {
   if (!options.coordinator.empty()) {
     coordinator_ = std::make_unique<CoordinatorClient>(options.id, *ParseAddresses(options.coordinator));  // CheckOptions has seen it
   }
-  cancel_client_ = std::make_unique<CancelClient>(coordinator_.get(), &channels_);
+  cancel_client_ = std::make_unique<CancelClient>(coordinator_.get(), channels_.get());
   cancels_ = std::make_unique<CancelRelay>(CancelRelayOptions{}, manager_.get(), cancel_client_.get(), &clock_, log_);
   IncomingOptions in;
   in.boot_id = boot_id_;

@@ -94,6 +94,7 @@ class ManagerTest : public ::testing::Test {
   void StopManager() {
     stopping_ = true;
     live_ = nullptr;
+    Eventually([&] { return calls_ == 0; });  // a server ends its calls before what they use is gone
     manager_.reset();
     api_.Join();
     stopping_ = false;
@@ -167,7 +168,9 @@ class ManagerTest : public ::testing::Test {
   template <typename Call>
   DecisionReply Ask(Call call) {
     for (;;) {
-      auto reply = call();
+      ++calls_;
+      auto reply = stopping_ ? decltype(call())(DecisionReply{}) : call();
+      --calls_;
       if (reply.ok() || stopping_) return reply.value_or(DecisionReply{});
       absl::SleepFor(absl::Milliseconds(2));
     }
@@ -260,6 +263,7 @@ class ManagerTest : public ::testing::Test {
   ManagerOptions options_;
   Fence fence_;  // of the newest move, where the script keeps it
   std::atomic<bool> stopping_{false};
+  std::atomic<int> calls_{0};  // of scripted workers, in the manager
   std::unique_ptr<MigrationManager> manager_;
   std::atomic<MigrationManager*> live_{nullptr};
 };

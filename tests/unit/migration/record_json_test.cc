@@ -45,7 +45,7 @@ JobRecord Full() {
   event(plan);
   event(RoundDone{.round = 2, .frontier = 128, .n_tokens = 130, .bytes = 9, .seconds = 0.5});
   event(PausedAt{.n_tokens = 5, .remaining_cells = 6, .predicted_pause_ms = 7});
-  event(MoveStats{.bytes_sent = 5, .omitted_layers = {1}});
+  event(MoveStats{.bytes_sent = 5, .omitted_layers = {1}, .encode_ms = 2, .decode_ms = 3, .tokens_coded = 4});
   event(Fallback{.from = Mode::kRisk, .to = Mode::kFull, .why = error});
   event(outcome);
   job.outcome = outcome;

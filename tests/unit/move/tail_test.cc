@@ -27,7 +27,7 @@ class TailTest : public MoveTest {
   // The request's id; paused at one of its first tokens.
   std::string AdmitPaused(RequestSnapshot& paused) {
     const std::string id = Admit(kTailPrompt, kTailOutput);
-    EXPECT_OK(a_->manager->BeginMove(id, 1));
+    EXPECT_TRUE(Eventually([&] { return a_->manager->BeginMove(id, 1).ok(); })) << "the prompt is being prefilled until then";
     auto snapshot = a_->manager->Pause(id);
     EXPECT_OK(snapshot);
     if (snapshot.ok()) paused = *std::move(snapshot);
