@@ -114,6 +114,8 @@ std::vector<MoveSpec> LinkSpecs(const DemoOptions& o, const DemoResult& result, 
   MoveSpec spec = RiskSpec(o, result.choice, text);
   spec.from = 2;
   spec.move_after = std::min(o.move_after, kSlowMoveAfter);
+  // Pauses are what the table shows: no budget may end a move of it on a slow machine.
+  spec.max_pause_ms = std::max(o.max_pause_ms, 5000);
   std::vector<MoveSpec> specs;
   if (coded.ok()) {
     specs.push_back(spec);
