@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <functional>
 #include <limits>
+#include <span>
 #include <thread>
 
+#include "common/base/parts.h"
 #include "common/base/status.h"
 #include "common/predictor/ridge.h"
 #include "fmt/format.h"
@@ -160,17 +162,10 @@ std::vector<std::string_view> CodecFitter::Parts() const {
 }
 
 bool CodecFitter::Restore(std::string_view* bytes) {
-  std::size_t wanted = 0;
-  for (std::string_view p : Parts()) wanted += p.size();
-  if (bytes->size() < wanted) return false;
-  auto take = [bytes](void* to, std::size_t size) {
-    std::memcpy(to, bytes->data(), size);
-    bytes->remove_prefix(size);
-  };
-  take(&rows_, sizeof(rows_));
-  for (Matrix& s : sums_) take(s.data(), s.size() * sizeof(double));
-  for (auto& [pair, p] : products_) take(p.data(), p.size() * sizeof(double));
-  return true;
+  std::vector<std::span<std::byte>> parts = {std::as_writable_bytes(std::span(&rows_, 1))};
+  for (Matrix& s : sums_) parts.push_back(std::as_writable_bytes(std::span(s)));
+  for (auto& [pair, p] : products_) parts.push_back(std::as_writable_bytes(std::span(p)));
+  return TakeParts(parts, bytes);
 }
 
 void CodecFitter::SolveScales(const std::vector<double>& sensitivity, CodecWeights& w) const {

@@ -3,9 +3,11 @@
 #include <cblas.h>
 
 #include <cmath>
-#include <cstring>
+#include <cstddef>
 #include <limits>
+#include <span>
 
+#include "common/base/parts.h"
 #include "common/base/status.h"
 #include "fmt/format.h"
 
@@ -74,16 +76,9 @@ std::vector<std::string_view> RidgeAccumulator::Parts() const {
 }
 
 bool RidgeAccumulator::Restore(std::string_view* bytes) {
-  std::size_t wanted = 0;
-  for (std::string_view p : Parts()) wanted += p.size();
-  if (bytes->size() < wanted) return false;
-  auto take = [bytes](void* to, std::size_t size) {
-    std::memcpy(to, bytes->data(), size);
-    bytes->remove_prefix(size);
-  };
-  take(&rows_, sizeof(rows_));
-  for (std::vector<double>* v : {&sx_, &sy_, &syy_, &xx_, &yx_}) take(v->data(), v->size() * sizeof(double));
-  return true;
+  std::vector<std::span<std::byte>> parts = {std::as_writable_bytes(std::span(&rows_, 1))};
+  for (std::vector<double>* v : {&sx_, &sy_, &syy_, &xx_, &yx_}) parts.push_back(std::as_writable_bytes(std::span(*v)));
+  return TakeParts(parts, bytes);
 }
 
 double RidgeAccumulator::LabelVariance(int from, int to) const {
